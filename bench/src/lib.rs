@@ -1,0 +1,1 @@
+//! micro-benchmarks and measurements of the bounds.

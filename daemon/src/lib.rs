@@ -1,0 +1,1 @@
+//! the process skeleton: lifecycle and drain, configuration, telemetry, TLS.

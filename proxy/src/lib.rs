@@ -1,0 +1,1 @@
+//! shards, merge, hub, HTTP, authorization and passthrough.

@@ -1,0 +1,1 @@
+//! feed, store and shard node.

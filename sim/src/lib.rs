@@ -1,0 +1,1 @@
+//! a simulated kube-apiserver: the upstream of weir dev and of tests.

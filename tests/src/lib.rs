@@ -1,0 +1,1 @@
+//! integration, conformance and fault tests; the checker; the explorer.

@@ -1,0 +1,1 @@
+//! how weir reaches kube-apiserver: kubeconfig and credentials, instances, connections.
