@@ -1,0 +1,143 @@
+//! TLS of the listener. There is one crypto provider in the process, [`provider`], and every configuration is built
+//! with it by name: rustls would otherwise panic the day a dependency brings a second one.
+//!
+//! Sessions are never resumed: a resumed session keeps the identity of its first handshake, also when the certificate
+//! or the client CA has been replaced since. Watches live long, so a full handshake costs little.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
+use rustls::{
+    ServerConfig,
+    crypto::{CryptoProvider, ring},
+    server::NoServerSessionStorage,
+};
+use rustls_pki_types::{
+    CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer,
+    pem::{self, PemObject},
+};
+
+/// The names that a self-made certificate is good for; the listener takes loopback addresses only.
+const SELF_MADE_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+
+/// HTTP/2 first; HTTP/1.1 for upgrades and old clients.
+const ALPN: [&[u8]; 2] = [b"h2", b"http/1.1"];
+
+/// What a listener needs to speak TLS.
+#[derive(Clone, Debug)]
+pub struct ServerTls {
+    /// For the acceptor.
+    pub config: Arc<ServerConfig>,
+    /// The CA that clients must trust, when the certificate was made here.
+    pub ca_pem: Option<String>,
+}
+
+/// Why there is no TLS configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read, or is no PEM.
+    #[error("cannot read {path:?}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What went wrong.
+        #[source]
+        source: pem::Error,
+    },
+    /// The certificate file holds no certificate.
+    #[error("there is no certificate in {path:?}")]
+    NoCertificate {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Certificate and key are no pair, or of a kind that is not supported.
+    #[error("certificate and key cannot be used")]
+    Pair(#[source] rustls::Error),
+    /// No certificate could be made.
+    #[error("cannot make a certificate")]
+    Make(#[from] rcgen::Error),
+}
+
+/// The crypto provider of the process, ring. It also becomes the default of dependencies that ask for one by no name.
+pub fn provider() -> Arc<CryptoProvider> {
+    if let Some(installed) = CryptoProvider::get_default() {
+        return Arc::clone(installed);
+    }
+    // Two threads may come here at once; the second install fails, and both take what is installed.
+    let _ = ring::default_provider().install_default();
+    CryptoProvider::get_default().map_or_else(|| Arc::new(ring::default_provider()), Arc::clone)
+}
+
+// === impl ServerTls ===
+
+impl ServerTls {
+    /// With the certificate chain and the key in these PEM files.
+    pub fn from_files(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
+        let unreadable = |path: &Path| {
+            let path = path.to_owned();
+            move |source| TlsError::Read { path, source }
+        };
+        let chain = CertificateDer::pem_file_iter(certificate)
+            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+            .map_err(unreadable(certificate))?;
+        if chain.is_empty() {
+            return Err(TlsError::NoCertificate { path: certificate.to_owned() });
+        }
+        let key = PrivateKeyDer::from_pem_file(key).map_err(unreadable(key))?;
+        Ok(Self { config: server_config(chain, key)?, ca_pem: None })
+    }
+
+    /// With a certificate for localhost, of a CA that exists for this one certificate: its key is forgotten here.
+    pub fn self_made() -> Result<Self, TlsError> {
+        let ca_key = KeyPair::generate()?;
+        let ca_params = ca_params();
+        let ca = ca_params.self_signed(&ca_key)?;
+        let leaf_key = KeyPair::generate()?;
+        let leaf = leaf_params()?.signed_by(&leaf_key, &Issuer::new(ca_params, ca_key))?;
+        let key = PrivatePkcs8KeyDer::from(leaf_key.serialize_der());
+        let config = server_config(vec![leaf.der().clone()], key.into())?;
+        Ok(Self { config, ca_pem: Some(ca.pem()) })
+    }
+}
+
+fn ca_params() -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    params.distinguished_name.push(DnType::CommonName, "weir local CA");
+    params
+}
+
+fn leaf_params() -> Result<CertificateParams, rcgen::Error> {
+    let mut params = CertificateParams::new(SELF_MADE_NAMES.map(str::to_owned))?;
+    params.distinguished_name.push(DnType::CommonName, "weir");
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    params.use_authority_key_identifier_extension = true;
+    Ok(params)
+}
+
+fn server_config(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+) -> Result<Arc<ServerConfig>, TlsError> {
+    let mut config = ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(TlsError::Pair)?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .map_err(TlsError::Pair)?;
+    config.alpn_protocols = ALPN.map(<[u8]>::to_vec).to_vec();
+    config.send_tls13_tickets = 0;
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    Ok(Arc::new(config))
+}
+
+#[cfg(test)]
+mod tests;
