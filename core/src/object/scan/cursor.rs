@@ -1,0 +1,314 @@
+//! Reading JSON in place: one position that moves over the text, checks its grammar and allocates nothing. What a
+//! reader skips is checked as strictly as what it takes, so a body that was cut or mixed up is noticed wherever the
+//! fault is. The one thing looser than in other readers: a lone surrogate escape is U+FFFD, as in Go.
+
+use std::borrow::Cow;
+
+use super::escape::unescape;
+use super::{ScanError, Span, Text};
+
+/// Go's reader stops at the same depth; what upstream sent has passed it.
+const MAX_DEPTH: usize = 10_000;
+
+/// A position in JSON text.
+pub(in crate::object) struct Cursor<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+/// A string as it stands between its quotes.
+#[derive(Clone, Copy)]
+pub(in crate::object) struct Quoted {
+    pub(in crate::object) span: Span,
+    has_escapes: bool,
+}
+
+/// Which kinds of containers are open, one bit each; no allocation up to a depth of 64.
+#[derive(Default)]
+struct Open {
+    depth: usize,
+    top: u64,
+    below: Vec<u64>,
+}
+
+// === impl Cursor ===
+
+impl<'a> Cursor<'a> {
+    /// At the start of the text.
+    pub(in crate::object) fn new(bytes: &'a [u8]) -> Result<Self, ScanError> {
+        if u32::try_from(bytes.len()).is_err() {
+            return Err(ScanError::TooLong);
+        }
+        let text =
+            std::str::from_utf8(bytes).map_err(|error| ScanError::NotUtf8 { at: error.valid_up_to() })?;
+        Ok(Self { text, at: 0 })
+    }
+
+    /// The offset of the next byte.
+    pub(in crate::object) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Skips white space and looks at the next byte.
+    pub(in crate::object) fn peek(&mut self) -> Result<u8, ScanError> {
+        loop {
+            match self.text.as_bytes().get(self.at) {
+                Some(b' ' | b'\t' | b'\n' | b'\r') => self.at += 1,
+                Some(&byte) => return Ok(byte),
+                None => return Err(ScanError::UnexpectedEnd),
+            }
+        }
+    }
+
+    /// Takes the byte if it is next.
+    pub(in crate::object) fn take(&mut self, byte: u8) -> Result<bool, ScanError> {
+        let is_next = self.peek()? == byte;
+        self.at += usize::from(is_next);
+        Ok(is_next)
+    }
+
+    /// Takes the byte or fails.
+    pub(in crate::object) fn expect(&mut self, byte: u8) -> Result<(), ScanError> {
+        if self.take(byte)? { Ok(()) } else { Err(self.unexpected()) }
+    }
+
+    /// Takes the opening brace and says whether a key follows.
+    pub(in crate::object) fn open_object(&mut self) -> Result<bool, ScanError> {
+        self.expect(b'{')?;
+        Ok(!self.take(b'}')?)
+    }
+
+    /// After a value in a container: takes a comma, or the closing byte; says whether more follows.
+    pub(in crate::object) fn more(&mut self, close: u8) -> Result<bool, ScanError> {
+        if self.take(b',')? {
+            return Ok(true);
+        }
+        self.expect(close)?;
+        Ok(false)
+    }
+
+    /// Takes a key and its colon.
+    pub(in crate::object) fn key(&mut self) -> Result<Quoted, ScanError> {
+        let key = self.string()?;
+        self.expect(b':')?;
+        Ok(key)
+    }
+
+    /// Takes a string.
+    pub(in crate::object) fn string(&mut self) -> Result<Quoted, ScanError> {
+        self.expect(b'"')?;
+        let start = self.at;
+        let bytes = self.text.as_bytes();
+        let mut has_escapes = false;
+        loop {
+            self.at = find_special(bytes, self.at).ok_or(ScanError::UnexpectedEnd)?;
+            match bytes[self.at] {
+                b'"' => break,
+                b'\\' => has_escapes = true,
+                _ => return Err(self.unexpected()),
+            }
+            self.skip_escape()?;
+        }
+        let span = Span::new(start, self.at);
+        self.at += 1;
+        Ok(Quoted { span, has_escapes })
+    }
+
+    /// The text of a string, unescaped.
+    pub(in crate::object) fn text(&self, quoted: Quoted) -> Text<'a> {
+        let raw = &self.text[quoted.span.range()];
+        let value = if quoted.has_escapes { Cow::Owned(unescape(raw)) } else { Cow::Borrowed(raw) };
+        Text { span: quoted.span, value }
+    }
+
+    /// The text that was passed over since `start`.
+    pub(in crate::object) fn raw_since(&self, start: usize) -> Text<'a> {
+        Text { span: Span::new(start, self.at), value: Cow::Borrowed(&self.text[start..self.at]) }
+    }
+
+    /// Takes any value.
+    pub(in crate::object) fn skip_value(&mut self) -> Result<(), ScanError> {
+        let mut open = Open::default();
+        loop {
+            match self.peek()? {
+                b'{' => {
+                    open.push(true, self.at)?;
+                    if self.open_object()? {
+                        self.key()?;
+                        continue;
+                    }
+                    open.pop();
+                }
+                b'[' => {
+                    open.push(false, self.at)?;
+                    self.at += 1;
+                    if !self.take(b']')? {
+                        continue;
+                    }
+                    open.pop();
+                }
+                b'"' => {
+                    self.string()?;
+                }
+                _ => self.skip_scalar()?,
+            }
+            if self.close(&mut open)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes a number, `true`, `false` or `null`.
+    pub(in crate::object) fn skip_scalar(&mut self) -> Result<(), ScanError> {
+        match self.peek()? {
+            b't' => self.literal("true"),
+            b'f' => self.literal("false"),
+            b'n' => self.literal("null"),
+            b'-' | b'0'..=b'9' => self.number(),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    /// Makes sure that only white space is left.
+    pub(in crate::object) fn end(&mut self) -> Result<(), ScanError> {
+        match self.peek() {
+            Ok(_) => Err(self.unexpected()),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// The error for the next byte.
+    pub(in crate::object) fn unexpected(&self) -> ScanError {
+        ScanError::Unexpected { at: self.at }
+    }
+
+    /// After a value: leaves what closes here, steps to the next value otherwise. Says whether all is closed.
+    fn close(&mut self, open: &mut Open) -> Result<bool, ScanError> {
+        while let Some(is_object) = open.innermost() {
+            if !self.more(if is_object { b'}' } else { b']' })? {
+                open.pop();
+                continue;
+            }
+            if is_object {
+                self.key()?;
+            }
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// Takes a backslash and what belongs to it.
+    fn skip_escape(&mut self) -> Result<(), ScanError> {
+        let bytes = self.text.as_bytes();
+        match bytes.get(self.at + 1) {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 2,
+            Some(b'u') => {
+                let digits = bytes.get(self.at + 2..self.at + 6).ok_or(ScanError::UnexpectedEnd)?;
+                if !digits.iter().all(u8::is_ascii_hexdigit) {
+                    return Err(ScanError::BadEscape { at: self.at });
+                }
+                self.at += 6;
+            }
+            Some(_) => return Err(ScanError::BadEscape { at: self.at }),
+            None => return Err(ScanError::UnexpectedEnd),
+        }
+        Ok(())
+    }
+
+    fn literal(&mut self, word: &str) -> Result<(), ScanError> {
+        let rest = &self.text.as_bytes()[self.at..];
+        if !rest.starts_with(word.as_bytes()) {
+            let is_cut = word.as_bytes().starts_with(rest);
+            return Err(if is_cut { ScanError::UnexpectedEnd } else { self.unexpected() });
+        }
+        self.at += word.len();
+        Ok(())
+    }
+
+    fn number(&mut self) -> Result<(), ScanError> {
+        self.take_raw(b"-");
+        if !self.take_raw(b"0") {
+            self.digits()?;
+        }
+        if self.take_raw(b".") {
+            self.digits()?;
+        }
+        if self.take_raw(b"eE") {
+            self.take_raw(b"+-");
+            self.digits()?;
+        }
+        Ok(())
+    }
+
+    fn take_raw(&mut self, any_of: &[u8]) -> bool {
+        let is_next = self.text.as_bytes().get(self.at).is_some_and(|byte| any_of.contains(byte));
+        self.at += usize::from(is_next);
+        is_next
+    }
+
+    /// Takes one digit or more.
+    fn digits(&mut self) -> Result<(), ScanError> {
+        let rest = &self.text.as_bytes()[self.at..];
+        let count = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        if count == 0 {
+            return Err(if rest.is_empty() { ScanError::UnexpectedEnd } else { self.unexpected() });
+        }
+        self.at += count;
+        Ok(())
+    }
+}
+
+// === impl Open ===
+
+impl Open {
+    fn push(&mut self, is_object: bool, at: usize) -> Result<(), ScanError> {
+        if self.depth == MAX_DEPTH {
+            return Err(ScanError::TooDeep { at });
+        }
+        if self.depth > 0 && self.depth.is_multiple_of(64) {
+            self.below.push(self.top);
+        }
+        self.top = self.top << 1 | u64::from(is_object);
+        self.depth += 1;
+        Ok(())
+    }
+
+    fn pop(&mut self) {
+        self.top >>= 1;
+        self.depth -= 1;
+        if self.depth > 0 && self.depth.is_multiple_of(64) {
+            self.top = self.below.pop().expect("a full word was put aside at this depth");
+        }
+    }
+
+    /// Whether the innermost container is an object; `None` when none is open.
+    fn innermost(&self) -> Option<bool> {
+        (self.depth > 0).then_some(self.top & 1 == 1)
+    }
+}
+
+/// The next quote, backslash or control character. Eight bytes at a time: most strings of an object are shorter than
+/// what a call of memchr costs.
+pub(in crate::object) fn find_special(bytes: &[u8], from: usize) -> Option<usize> {
+    let mut at = from;
+    while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
+        let hits = special_bytes(u64::from_le_bytes(*chunk));
+        if hits != 0 {
+            return Some(at + hits.trailing_zeros() as usize / 8);
+        }
+        at += 8;
+    }
+    let rest = bytes.get(at..)?;
+    rest.iter().position(|&byte| byte == b'"' || byte == b'\\' || byte < b' ').map(|found| at + found)
+}
+
+/// Sets the high bit of the special bytes of a word. Only the lowest set bit is exact: a borrow runs upwards.
+fn special_bytes(word: u64) -> u64 {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = ONES << 7;
+    let zero_bytes = |word: u64| word.wrapping_sub(ONES) & !word;
+    let quotes = zero_bytes(word ^ (ONES * b'"' as u64));
+    let backslashes = zero_bytes(word ^ (ONES * b'\\' as u64));
+    let controls = word.wrapping_sub(ONES * b' ' as u64) & !word;
+    (quotes | backslashes | controls) & HIGH
+}
