@@ -1,0 +1,147 @@
+package cluster
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"weir.dev/tests/real/client"
+)
+
+// Weir is the server that the suite judges: weir, or the apiserver that stands in for it.
+type Weir struct {
+	Endpoint client.Endpoint
+	// Plain says that it is an apiserver: nothing can be asked of who answered.
+	Plain bool
+
+	process *Process // nil when Plain
+}
+
+// readyLine starts the one line that weir prints when it listens and its mirrors are ready.
+const readyLine = "ready: "
+
+// weirLimit bounds weir's start, with mirrors of what the seed made.
+const weirLimit = 60 * time.Second
+
+func (c *Cluster) startWeir(ctx context.Context) error {
+	if c.options.Plain {
+		c.Weir = &Weir{Endpoint: c.Gated.Direct(), Plain: true}
+		return nil
+	}
+	kubeconfig, err := c.WriteKubeconfig("weir-upstream", c.A.behindRelay(), WeirToken)
+	if err != nil {
+		return err
+	}
+	written := c.file("weir-clients.kubeconfig")
+	reader, writer := io.Pipe()
+	process, err := start(command{
+		name: "weir", binary: weirBinary(), dir: c.Dir, stdout: writer,
+		args: []string{
+			"serve", "--kubeconfig", kubeconfig,
+			"--upstream", c.A.behindRelay().URL, "--upstream", c.B.behindRelay().URL,
+			"--listen", "127.0.0.1:0",
+			"--mirror", strings.Join(c.options.Mirrors, ","),
+			"--write-kubeconfig", written,
+		},
+	})
+	if err != nil {
+		return err
+	}
+	c.Weir = &Weir{process: process}
+	if err := awaitLine(ctx, process, reader); err != nil {
+		return fmt.Errorf("weir: %w\n%s", err, process.Tail())
+	}
+	c.Weir.Endpoint, err = readEndpoint(written)
+	return err
+}
+
+// behindRelay is the instance as weir sees it.
+func (i *Instance) behindRelay() client.Endpoint {
+	return client.Endpoint{Name: i.Name, URL: "https://" + i.Relay.Addr(), CA: i.cluster.pki.ca}
+}
+
+// Process is weir's process; nil when an apiserver stands in.
+func (w *Weir) Process() *Process { return w.process }
+
+func (w *Weir) close() {
+	if w.process != nil {
+		const grace = 5 * time.Second
+		w.process.End(grace)
+	}
+}
+
+func weirBinary() string {
+	if path := os.Getenv("WEIR_BIN"); path != "" {
+		return path
+	}
+	root, err := Root()
+	if err != nil {
+		return "weir"
+	}
+	return filepath.Join(root, "../../target/debug/weir")
+}
+
+// awaitLine waits for the ready line, and goes on reading afterwards so that the process never blocks on its stdout.
+func awaitLine(ctx context.Context, process *Process, stdout io.Reader) error {
+	ready := make(chan struct{})
+	go func() {
+		lines := bufio.NewScanner(stdout)
+		seen := false
+		for lines.Scan() {
+			if !seen && strings.HasPrefix(lines.Text(), readyLine) {
+				seen = true
+				close(ready)
+			}
+		}
+	}()
+	select {
+	case <-ready:
+		return nil
+	case <-process.Done():
+		return errors.New("ended before it was ready")
+	case <-time.After(weirLimit):
+		return fmt.Errorf("no line %q within %s", readyLine, weirLimit)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// readEndpoint reads the server and its authority from a kubeconfig.
+func readEndpoint(path string) (client.Endpoint, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return client.Endpoint{}, err
+	}
+	var config struct {
+		Clusters []struct {
+			Cluster struct {
+				Server string `json:"server"`
+				Data   string `json:"certificate-authority-data"`
+				File   string `json:"certificate-authority"`
+			} `json:"cluster"`
+		} `json:"clusters"`
+	}
+	if err := yaml.Unmarshal(raw, &config); err != nil {
+		return client.Endpoint{}, err
+	}
+	if len(config.Clusters) == 0 {
+		return client.Endpoint{}, fmt.Errorf("%s names no cluster", path)
+	}
+	found := config.Clusters[0].Cluster
+	endpoint := client.Endpoint{Name: "weir", URL: strings.TrimSuffix(found.Server, "/")}
+	if found.File != "" {
+		endpoint.CA, err = os.ReadFile(found.File)
+	} else {
+		endpoint.CA, err = base64.StdEncoding.DecodeString(found.Data)
+	}
+	return endpoint, err
+}
