@@ -11,6 +11,7 @@ mod tests;
 mod walk;
 
 use std::borrow::Cow;
+use std::fmt;
 use std::ops::Range;
 
 pub(in crate::object) use cursor::{Cursor, find_special};
@@ -60,7 +61,7 @@ pub struct Scanned<'a> {
     pub fields: Vec<Option<Text<'a>>>,
 }
 
-/// Why bytes are not the JSON of an object.
+/// Why bytes are not the JSON of an object. It is small: every step of a scan returns it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScanError {
     /// Offsets are 32 bits wide.
@@ -70,7 +71,7 @@ pub enum ScanError {
     #[error("not UTF-8 at byte {at}")]
     NotUtf8 {
         /// The offset of the first bad byte.
-        at: usize,
+        at: u32,
     },
     /// The text stops inside a value.
     #[error("unexpected end of the text")]
@@ -79,26 +80,44 @@ pub enum ScanError {
     #[error("unexpected byte at {at}")]
     Unexpected {
         /// The offset of the byte.
-        at: usize,
+        at: u32,
     },
     /// A backslash that starts no escape.
     #[error("not an escape at byte {at}")]
     BadEscape {
         /// The offset of the backslash.
-        at: usize,
+        at: u32,
     },
     /// More open braces and brackets than Go's reader takes.
     #[error("nested too deep at byte {at}")]
     TooDeep {
         /// The offset of the brace or bracket.
-        at: usize,
+        at: u32,
     },
     /// A value of another type than every object has there.
-    #[error("{field} has the wrong type")]
-    WrongType {
-        /// Which value.
-        field: &'static str,
-    },
+    #[error("{0} has the wrong type")]
+    WrongType(Part),
+}
+
+/// A value that every object of the API has, or may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// `kind`.
+    Kind,
+    /// `apiVersion`.
+    ApiVersion,
+    /// `metadata`.
+    Metadata,
+    /// `metadata.name`.
+    Name,
+    /// `metadata.namespace`.
+    Namespace,
+    /// `metadata.uid`.
+    Uid,
+    /// `metadata.resourceVersion`.
+    ResourceVersion,
+    /// `metadata.labels`, or one of them.
+    Labels,
 }
 
 /// Scans one object. Leading and trailing white space is allowed, anything else around it is not.
@@ -146,6 +165,23 @@ impl Text<'_> {
     /// Whether the span's bytes are the value themselves.
     pub fn is_verbatim(&self) -> bool {
         matches!(self.value, Cow::Borrowed(_))
+    }
+}
+
+// === impl Part ===
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Kind => "kind",
+            Self::ApiVersion => "apiVersion",
+            Self::Metadata => "metadata",
+            Self::Name => "metadata.name",
+            Self::Namespace => "metadata.namespace",
+            Self::Uid => "metadata.uid",
+            Self::ResourceVersion => "metadata.resourceVersion",
+            Self::Labels => "metadata.labels",
+        })
     }
 }
 

@@ -11,6 +11,7 @@ use super::{ScanError, Span, Text};
 const MAX_DEPTH: usize = 10_000;
 
 /// A position in JSON text.
+#[derive(Clone, Copy)]
 pub(in crate::object) struct Cursor<'a> {
     text: &'a str,
     at: usize,
@@ -39,8 +40,8 @@ impl<'a> Cursor<'a> {
         if u32::try_from(bytes.len()).is_err() {
             return Err(ScanError::TooLong);
         }
-        let text =
-            std::str::from_utf8(bytes).map_err(|error| ScanError::NotUtf8 { at: error.valid_up_to() })?;
+        let text = std::str::from_utf8(bytes)
+            .map_err(|error| ScanError::NotUtf8 { at: error.valid_up_to() as u32 })?;
         Ok(Self { text, at: 0 })
     }
 
@@ -50,17 +51,19 @@ impl<'a> Cursor<'a> {
     }
 
     /// Skips white space and looks at the next byte.
+    #[inline(always)]
     pub(in crate::object) fn peek(&mut self) -> Result<u8, ScanError> {
-        loop {
-            match self.text.as_bytes().get(self.at) {
-                Some(b' ' | b'\t' | b'\n' | b'\r') => self.at += 1,
-                Some(&byte) => return Ok(byte),
-                None => return Err(ScanError::UnexpectedEnd),
-            }
+        let bytes = self.text.as_bytes();
+        match bytes.get(self.at) {
+            Some(&byte) if byte > b' ' => return Ok(byte),
+            Some(_) => self.at = self.after_space(),
+            None => {}
         }
+        bytes.get(self.at).copied().ok_or(ScanError::UnexpectedEnd)
     }
 
     /// Takes the byte if it is next.
+    #[inline(always)]
     pub(in crate::object) fn take(&mut self, byte: u8) -> Result<bool, ScanError> {
         let is_next = self.peek()? == byte;
         self.at += usize::from(is_next);
@@ -68,17 +71,20 @@ impl<'a> Cursor<'a> {
     }
 
     /// Takes the byte or fails.
+    #[inline(always)]
     pub(in crate::object) fn expect(&mut self, byte: u8) -> Result<(), ScanError> {
         if self.take(byte)? { Ok(()) } else { Err(self.unexpected()) }
     }
 
     /// Takes the opening brace and says whether a key follows.
+    #[inline(always)]
     pub(in crate::object) fn open_object(&mut self) -> Result<bool, ScanError> {
         self.expect(b'{')?;
         Ok(!self.take(b'}')?)
     }
 
     /// After a value in a container: takes a comma, or the closing byte; says whether more follows.
+    #[inline(always)]
     pub(in crate::object) fn more(&mut self, close: u8) -> Result<bool, ScanError> {
         if self.take(b',')? {
             return Ok(true);
@@ -88,6 +94,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Takes a key and its colon.
+    #[inline(always)]
     pub(in crate::object) fn key(&mut self) -> Result<Quoted, ScanError> {
         let key = self.string()?;
         self.expect(b':')?;
@@ -95,19 +102,15 @@ impl<'a> Cursor<'a> {
     }
 
     /// Takes a string.
+    #[inline(always)]
     pub(in crate::object) fn string(&mut self) -> Result<Quoted, ScanError> {
         self.expect(b'"')?;
-        let start = self.at;
         let bytes = self.text.as_bytes();
-        let mut has_escapes = false;
-        loop {
-            self.at = find_special(bytes, self.at).ok_or(ScanError::UnexpectedEnd)?;
-            match bytes[self.at] {
-                b'"' => break,
-                b'\\' => has_escapes = true,
-                _ => return Err(self.unexpected()),
-            }
-            self.skip_escape()?;
+        let start = self.at;
+        self.at = find_special(bytes, start).ok_or(ScanError::UnexpectedEnd)?;
+        let has_escapes = bytes[self.at] != b'"';
+        if has_escapes {
+            self.at = self.rest_of_string()?;
         }
         let span = Span::new(start, self.at);
         self.at += 1;
@@ -126,33 +129,35 @@ impl<'a> Cursor<'a> {
         Text { span: Span::new(start, self.at), value: Cow::Borrowed(&self.text[start..self.at]) }
     }
 
-    /// Takes any value.
+    /// Takes any value. The position is kept in a copy, which the compiler keeps in a register.
     pub(in crate::object) fn skip_value(&mut self) -> Result<(), ScanError> {
+        let mut cursor = *self;
         let mut open = Open::default();
         loop {
-            match self.peek()? {
+            match cursor.peek()? {
+                b'"' => {
+                    cursor.string()?;
+                }
                 b'{' => {
-                    open.push(true, self.at)?;
-                    if self.open_object()? {
-                        self.key()?;
+                    open.push(true, cursor.at)?;
+                    if cursor.open_object()? {
+                        cursor.key()?;
                         continue;
                     }
                     open.pop();
                 }
                 b'[' => {
-                    open.push(false, self.at)?;
-                    self.at += 1;
-                    if !self.take(b']')? {
+                    open.push(false, cursor.at)?;
+                    cursor.at += 1;
+                    if !cursor.take(b']')? {
                         continue;
                     }
                     open.pop();
                 }
-                b'"' => {
-                    self.string()?;
-                }
-                _ => self.skip_scalar()?,
+                _ => cursor.at = cursor.scalar_end()?,
             }
-            if self.close(&mut open)? {
+            if cursor.close(&mut open)? {
+                *self = cursor;
                 return Ok(());
             }
         }
@@ -160,13 +165,8 @@ impl<'a> Cursor<'a> {
 
     /// Takes a number, `true`, `false` or `null`.
     pub(in crate::object) fn skip_scalar(&mut self) -> Result<(), ScanError> {
-        match self.peek()? {
-            b't' => self.literal("true"),
-            b'f' => self.literal("false"),
-            b'n' => self.literal("null"),
-            b'-' | b'0'..=b'9' => self.number(),
-            _ => Err(self.unexpected()),
-        }
+        self.at = self.scalar_end()?;
+        Ok(())
     }
 
     /// Makes sure that only white space is left.
@@ -179,10 +179,28 @@ impl<'a> Cursor<'a> {
 
     /// The error for the next byte.
     pub(in crate::object) fn unexpected(&self) -> ScanError {
-        ScanError::Unexpected { at: self.at }
+        ScanError::Unexpected { at: self.at as u32 }
+    }
+
+    fn scalar_end(mut self) -> Result<usize, ScanError> {
+        match self.peek()? {
+            b't' => self.literal("true")?,
+            b'f' => self.literal("false")?,
+            b'n' => self.literal("null")?,
+            b'-' | b'0'..=b'9' => self.number()?,
+            _ => return Err(self.unexpected()),
+        }
+        Ok(self.at)
+    }
+
+    #[cold]
+    fn after_space(self) -> usize {
+        let is_space = |byte: &&u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
+        self.at + self.text.as_bytes()[self.at..].iter().take_while(is_space).count()
     }
 
     /// After a value: leaves what closes here, steps to the next value otherwise. Says whether all is closed.
+    #[inline(always)]
     fn close(&mut self, open: &mut Open) -> Result<bool, ScanError> {
         while let Some(is_object) = open.innermost() {
             if !self.more(if is_object { b'}' } else { b']' })? {
@@ -197,6 +215,19 @@ impl<'a> Cursor<'a> {
         Ok(true)
     }
 
+    /// From a backslash to the quote that ends the string.
+    fn rest_of_string(mut self) -> Result<usize, ScanError> {
+        let bytes = self.text.as_bytes();
+        loop {
+            match bytes[self.at] {
+                b'"' => return Ok(self.at),
+                b'\\' => self.skip_escape()?,
+                _ => return Err(self.unexpected()),
+            }
+            self.at = find_special(bytes, self.at).ok_or(ScanError::UnexpectedEnd)?;
+        }
+    }
+
     /// Takes a backslash and what belongs to it.
     fn skip_escape(&mut self) -> Result<(), ScanError> {
         let bytes = self.text.as_bytes();
@@ -205,11 +236,11 @@ impl<'a> Cursor<'a> {
             Some(b'u') => {
                 let digits = bytes.get(self.at + 2..self.at + 6).ok_or(ScanError::UnexpectedEnd)?;
                 if !digits.iter().all(u8::is_ascii_hexdigit) {
-                    return Err(ScanError::BadEscape { at: self.at });
+                    return Err(ScanError::BadEscape { at: self.at as u32 });
                 }
                 self.at += 6;
             }
-            Some(_) => return Err(ScanError::BadEscape { at: self.at }),
+            Some(_) => return Err(ScanError::BadEscape { at: self.at as u32 }),
             None => return Err(ScanError::UnexpectedEnd),
         }
         Ok(())
@@ -261,9 +292,10 @@ impl<'a> Cursor<'a> {
 // === impl Open ===
 
 impl Open {
+    #[inline(always)]
     fn push(&mut self, is_object: bool, at: usize) -> Result<(), ScanError> {
         if self.depth == MAX_DEPTH {
-            return Err(ScanError::TooDeep { at });
+            return Err(ScanError::TooDeep { at: at as u32 });
         }
         if self.depth > 0 && self.depth.is_multiple_of(64) {
             self.below.push(self.top);
@@ -273,6 +305,7 @@ impl Open {
         Ok(())
     }
 
+    #[inline(always)]
     fn pop(&mut self) {
         self.top >>= 1;
         self.depth -= 1;
@@ -282,6 +315,7 @@ impl Open {
     }
 
     /// Whether the innermost container is an object; `None` when none is open.
+    #[inline(always)]
     fn innermost(&self) -> Option<bool> {
         (self.depth > 0).then_some(self.top & 1 == 1)
     }
@@ -289,6 +323,7 @@ impl Open {
 
 /// The next quote, backslash or control character. Eight bytes at a time: most strings of an object are shorter than
 /// what a call of memchr costs.
+#[inline(always)]
 pub(in crate::object) fn find_special(bytes: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
@@ -303,6 +338,7 @@ pub(in crate::object) fn find_special(bytes: &[u8], from: usize) -> Option<usize
 }
 
 /// Sets the high bit of the special bytes of a word. Only the lowest set bit is exact: a borrow runs upwards.
+#[inline(always)]
 fn special_bytes(word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = ONES << 7;

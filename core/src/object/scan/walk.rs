@@ -3,7 +3,7 @@
 
 use super::cursor::Quoted;
 use super::field_paths::Node;
-use super::{Cursor, FieldPaths, ScanError, Scanned, Span, Text};
+use super::{Cursor, FieldPaths, Part, ScanError, Scanned, Span, Text};
 
 /// The pass and what it has found so far.
 pub(super) struct Walk<'a, 'p> {
@@ -17,14 +17,7 @@ pub(super) struct Walk<'a, 'p> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Root,
-    Kind,
-    ApiVersion,
-    Metadata,
-    Name,
-    Namespace,
-    Uid,
-    ResourceVersion,
-    Labels,
+    At(Part),
     Elsewhere,
 }
 
@@ -49,7 +42,7 @@ impl<'a, 'p> Walk<'a, 'p> {
     }
 
     fn object(&mut self, place: Place, node: Option<&Node>) -> Result<(), ScanError> {
-        if place == Place::Labels {
+        if place == Place::At(Part::Labels) {
             return self.labels(node);
         }
         let mut has_more = self.cursor.open_object()?;
@@ -66,7 +59,7 @@ impl<'a, 'p> Walk<'a, 'p> {
             has_more = self.cursor.more(b'}')?;
             if let Some(seen) = places.get_mut(count) {
                 *seen = child_place;
-                if has_more && count == 1 && places == [Place::Kind, Place::ApiVersion] {
+                if has_more && count == 1 && places == [Place::At(Part::Kind), Place::At(Part::ApiVersion)] {
                     self.found.type_meta = Span::new(head, self.cursor.at());
                 }
             }
@@ -96,7 +89,7 @@ impl<'a, 'p> Walk<'a, 'p> {
         while has_more {
             let key = self.cursor.key()?;
             let key = self.cursor.text(key);
-            let value = match self.scalar("metadata.labels")? {
+            let value = match self.label()? {
                 Some(quoted) => self.cursor.text(quoted),
                 None => Text::default(),
             };
@@ -128,38 +121,38 @@ impl<'a, 'p> Walk<'a, 'p> {
                 }
             }
         }
-        if place == Place::Metadata && first == b'{' {
+        if place == Place::At(Part::Metadata) && first == b'{' {
             self.found.metadata = Span::new(start, self.cursor.at());
         }
         place.check(first)
     }
 
-    fn scalar(&mut self, field: &'static str) -> Result<Option<Quoted>, ScanError> {
+    /// The value of a label.
+    fn label(&mut self) -> Result<Option<Quoted>, ScanError> {
         match self.cursor.peek()? {
             b'"' => self.cursor.string().map(Some),
             b'n' => self.cursor.skip_scalar().map(|()| None),
             _ => {
                 self.cursor.skip_value()?;
-                Err(ScanError::WrongType { field })
+                Err(ScanError::WrongType(Part::Labels))
             }
         }
     }
 
     fn keep(&mut self, place: Place, node: Option<&Node>, quoted: Quoted) {
+        let found = &mut self.found;
         let slot = match place {
-            Place::Kind => &mut self.found.kind,
-            Place::ApiVersion => &mut self.found.api_version,
-            Place::Name => &mut self.found.name,
-            Place::Namespace => &mut self.found.namespace,
-            Place::Uid => &mut self.found.uid,
-            Place::ResourceVersion => &mut self.found.resource_version,
-            Place::Root | Place::Metadata | Place::Labels | Place::Elsewhere => {
-                return if node.is_some() {
-                    self.keep_fields(node, &self.cursor.text(quoted))
-                };
-            }
+            Place::At(Part::Kind) => Some(&mut found.kind),
+            Place::At(Part::ApiVersion) => Some(&mut found.api_version),
+            Place::At(Part::Name) => Some(&mut found.name),
+            Place::At(Part::Namespace) => Some(&mut found.namespace),
+            Place::At(Part::Uid) => Some(&mut found.uid),
+            Place::At(Part::ResourceVersion) => Some(&mut found.resource_version),
+            Place::At(Part::Metadata | Part::Labels) | Place::Root | Place::Elsewhere => None,
         };
-        *slot = self.cursor.text(quoted);
+        if let Some(slot) = slot {
+            *slot = self.cursor.text(quoted);
+        }
         if node.is_some() {
             self.keep_fields(node, &self.cursor.text(quoted));
         }
@@ -173,26 +166,29 @@ impl<'a, 'p> Walk<'a, 'p> {
 
     /// Forgets what an earlier value of the same key left.
     fn wipe(&mut self, place: Place, node: Option<&Node>) {
-        let found = &mut self.found;
         if let Some(node) = node {
-            node.each_end(&mut |number| found.fields[number] = None);
+            node.each_end(&mut |number| self.found.fields[number] = None);
         }
-        match place {
-            Place::Kind => found.kind = Text::default(),
-            Place::ApiVersion => found.api_version = Text::default(),
-            Place::Name => found.name = Text::default(),
-            Place::Namespace => found.namespace = Text::default(),
-            Place::Uid => found.uid = Text::default(),
-            Place::ResourceVersion => found.resource_version = Text::default(),
-            Place::Labels => found.labels.clear(),
-            Place::Metadata => {
+        if let Place::At(part) = place {
+            self.wipe_part(part);
+        }
+    }
+
+    fn wipe_part(&mut self, part: Part) {
+        let found = &mut self.found;
+        match part {
+            Part::Kind => found.kind = Text::default(),
+            Part::ApiVersion => found.api_version = Text::default(),
+            Part::Name => found.name = Text::default(),
+            Part::Namespace => found.namespace = Text::default(),
+            Part::Uid => found.uid = Text::default(),
+            Part::ResourceVersion => found.resource_version = Text::default(),
+            Part::Labels => found.labels.clear(),
+            Part::Metadata => {
                 found.metadata = Span::default();
-                for part in [Place::Name, Place::Namespace, Place::Uid, Place::ResourceVersion, Place::Labels]
-                {
-                    self.wipe(part, None);
-                }
+                let parts = [Part::Name, Part::Namespace, Part::Uid, Part::ResourceVersion, Part::Labels];
+                parts.into_iter().for_each(|part| self.wipe_part(part));
             }
-            Place::Root | Place::Elsewhere => {}
         }
     }
 }
@@ -201,37 +197,29 @@ impl<'a, 'p> Walk<'a, 'p> {
 
 impl Place {
     fn child(self, key: &str) -> Self {
-        match (self, key) {
-            (Self::Root, "kind") => Self::Kind,
-            (Self::Root, "apiVersion") => Self::ApiVersion,
-            (Self::Root, "metadata") => Self::Metadata,
-            (Self::Metadata, "name") => Self::Name,
-            (Self::Metadata, "namespace") => Self::Namespace,
-            (Self::Metadata, "uid") => Self::Uid,
-            (Self::Metadata, "resourceVersion") => Self::ResourceVersion,
-            (Self::Metadata, "labels") => Self::Labels,
-            _ => Self::Elsewhere,
-        }
+        let part = match (self, key) {
+            (Self::Root, "kind") => Part::Kind,
+            (Self::Root, "apiVersion") => Part::ApiVersion,
+            (Self::Root, "metadata") => Part::Metadata,
+            (Self::At(Part::Metadata), "name") => Part::Name,
+            (Self::At(Part::Metadata), "namespace") => Part::Namespace,
+            (Self::At(Part::Metadata), "uid") => Part::Uid,
+            (Self::At(Part::Metadata), "resourceVersion") => Part::ResourceVersion,
+            (Self::At(Part::Metadata), "labels") => Part::Labels,
+            _ => return Self::Elsewhere,
+        };
+        Self::At(part)
     }
 
     fn holds_objects(self) -> bool {
-        matches!(self, Self::Root | Self::Metadata | Self::Labels)
+        matches!(self, Self::Root | Self::At(Part::Metadata | Part::Labels))
     }
 
     /// Whether a value that starts with this byte may stand here; `null` may everywhere.
     fn check(self, first: u8) -> Result<(), ScanError> {
-        let (field, wanted) = match self {
-            Self::Kind => ("kind", b'"'),
-            Self::ApiVersion => ("apiVersion", b'"'),
-            Self::Metadata => ("metadata", b'{'),
-            Self::Name => ("metadata.name", b'"'),
-            Self::Namespace => ("metadata.namespace", b'"'),
-            Self::Uid => ("metadata.uid", b'"'),
-            Self::ResourceVersion => ("metadata.resourceVersion", b'"'),
-            Self::Labels => ("metadata.labels", b'{'),
-            Self::Root | Self::Elsewhere => return Ok(()),
-        };
-        if first == wanted || first == b'n' { Ok(()) } else { Err(ScanError::WrongType { field }) }
+        let Self::At(part) = self else { return Ok(()) };
+        let wanted = if self.holds_objects() { b'{' } else { b'"' };
+        if first == wanted || first == b'n' { Ok(()) } else { Err(ScanError::WrongType(part)) }
     }
 }
 
