@@ -1,0 +1,287 @@
+//! What feed, shard nodes and proxies say to each other. In one process these values are handed over as they are; between
+//! processes the wire carries the same. Everything with log content is a [`Statement`].
+
+use std::sync::Arc;
+
+use crate::interest::Interest;
+use crate::object::{Object, ObjectKey};
+use crate::resource_version::ResourceVersion;
+use crate::slot::SlotSet;
+use crate::statement::{Event, SourceId, Statement};
+
+/// One change of upstream's log.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// Its position; the object carries the same.
+    pub rv: ResourceVersion,
+    /// Whether the object is there afterwards.
+    pub kind: ChangeKind,
+    /// The new object, or the last content of a deleted one as upstream shows it.
+    pub object: Arc<Object>,
+}
+
+/// Whether a change leaves an object or removes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// Created or updated.
+    Put,
+    /// Deleted.
+    Delete,
+}
+
+/// Names one list of a feed, so that chunks of two lists are never mixed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ListId(pub u64);
+
+/// A part of a list from upstream, staged by the receiver until the last one is there.
+#[derive(Clone, Debug)]
+pub struct ListChunk {
+    /// Which list.
+    pub list: ListId,
+    /// The revision of the whole list.
+    pub at: ResourceVersion,
+    /// 0, 1, 2, … without a hole.
+    pub seq: u32,
+    /// Whether this is the end of the list.
+    pub is_last: bool,
+    /// The objects, in key order.
+    pub objects: Vec<Arc<Object>>,
+}
+
+/// From a feed to a shard node.
+#[derive(Clone, Debug)]
+pub enum FeedMessage {
+    /// Log content.
+    Statement(Statement<Change>),
+    /// List content.
+    List(ListChunk),
+    /// Upstream's history went back: drop everything; a list follows.
+    Restored,
+}
+
+/// How an event looks to one interest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EventKind {
+    /// The object entered the interest.
+    Added,
+    /// It changed inside the interest.
+    Modified,
+    /// It left the interest, or was deleted.
+    Deleted,
+}
+
+/// One event of one interest, as its clients are shown it.
+#[derive(Clone, Debug)]
+pub struct InterestEvent {
+    /// The position.
+    pub rv: ResourceVersion,
+    /// How it looks.
+    pub kind: EventKind,
+    /// The object, carrying `rv`.
+    pub object: Arc<Object>,
+}
+
+/// One event for all interests of a session that it concerns.
+#[derive(Clone, Debug)]
+pub struct Delivery {
+    /// The position.
+    pub rv: ResourceVersion,
+    /// The object as those see it for whom it was added or modified.
+    pub present: Option<Arc<Object>>,
+    /// The object as those see it for whom it was deleted.
+    pub gone: Option<Arc<Object>>,
+    /// Whom it concerns, and how it looks to them.
+    pub tags: Vec<(OpenId, EventKind)>,
+}
+
+/// Names one registration of an interest on one session; never used twice there, not even for the same interest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OpenId(pub u64);
+
+/// How many events a node may send for a registration before it must stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Credit(pub u32);
+
+/// The registration of an interest.
+#[derive(Clone, Debug)]
+pub struct Open {
+    /// The new name.
+    pub id: OpenId,
+    /// What to match.
+    pub interest: Arc<Interest>,
+    /// The slots meant; the node must hold all of them.
+    pub slots: SlotSet,
+    /// How many events may be sent.
+    pub credit: Credit,
+}
+
+/// From a proxy to a shard node, in order.
+#[derive(Clone, Debug)]
+pub enum ToNode {
+    /// Register.
+    Open(Open),
+    /// The proxy no longer wants it.
+    Close(OpenId),
+    /// More events may be sent; ignored for an id that is gone.
+    Credit(OpenId, Credit),
+}
+
+/// From a shard node to a proxy, in order.
+#[derive(Clone, Debug)]
+pub enum FromNode {
+    /// All events of the registered interests since the last one said; its end is the node's frontier of the mirror.
+    Said(Statement<Delivery>),
+    /// Registered; events after `at` come from now on.
+    Live {
+        /// The registration.
+        id: OpenId,
+        /// The node's frontier in the step of registration.
+        at: ResourceVersion,
+    },
+    /// The node doesn't hold all the slots.
+    NotMine(OpenId),
+    /// The credit ran out: registration ended; everything up to `at` was said.
+    Left {
+        /// The registration.
+        id: OpenId,
+        /// The last event or frontier said to it.
+        at: ResourceVersion,
+    },
+    /// A new store was installed past what the registration had: registration ended.
+    TooOld(OpenId),
+    /// Upstream's history went back: all registrations of the mirror ended, nothing up to `highest` may be resumed.
+    Restored {
+        /// The highest frontier that was ever stated.
+        highest: ResourceVersion,
+    },
+}
+
+/// Asks a node for the events of an interest in (after, to].
+#[derive(Clone, Debug)]
+pub struct LogRequest {
+    /// What to match.
+    pub interest: Arc<Interest>,
+    /// The slots meant.
+    pub slots: SlotSet,
+    /// Exclusive start.
+    pub after: ResourceVersion,
+    /// Inclusive end; the answer may stop earlier.
+    pub to: ResourceVersion,
+}
+
+/// Asks a node for a piece of the snapshot at one revision.
+#[derive(Clone, Debug)]
+pub struct SnapshotRequest {
+    /// What to match.
+    pub interest: Arc<Interest>,
+    /// The slots meant.
+    pub slots: SlotSet,
+    /// The revision.
+    pub at: ResourceVersion,
+    /// The lowest key wanted; `None` from the beginning.
+    pub from: Option<SnapshotStart>,
+    /// At most so many objects in one answer.
+    pub max_objects: usize,
+}
+
+/// Where a piece of a snapshot begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SnapshotStart {
+    /// At this text or behind it: a decoded continue token.
+    At(Arc<str>),
+    /// Behind this key: the next piece.
+    Behind(ObjectKey),
+}
+
+/// A piece of a snapshot, in key order.
+#[derive(Clone, Debug)]
+pub struct SnapshotChunk {
+    /// The objects.
+    pub objects: Vec<Arc<Object>>,
+    /// Behind which key to go on; `None` at the end.
+    pub next: Option<ObjectKey>,
+}
+
+/// Why a node doesn't answer a question about its log or its content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unanswered {
+    /// The window has moved past what was asked.
+    #[error("too old: the log begins after {floor}")]
+    TooOld {
+        /// The node's floor.
+        floor: ResourceVersion,
+    },
+    /// The node hasn't come so far.
+    #[error("not reached: the log ends at {frontier}")]
+    NotReached {
+        /// The node's frontier.
+        frontier: ResourceVersion,
+    },
+    /// The node doesn't hold all the slots.
+    #[error("not mine")]
+    NotMine,
+    /// The node holds nothing of this mirror yet.
+    #[error("empty")]
+    Empty,
+}
+
+// === impl Event ===
+
+impl Event for Change {
+    fn rv(&self) -> ResourceVersion {
+        self.rv
+    }
+}
+
+impl Event for InterestEvent {
+    fn rv(&self) -> ResourceVersion {
+        self.rv
+    }
+}
+
+impl Event for Delivery {
+    fn rv(&self) -> ResourceVersion {
+        self.rv
+    }
+}
+
+// === impl Delivery ===
+
+impl Delivery {
+    /// The event as the registration sees it, if it concerns it.
+    pub fn for_tag(&self, kind: EventKind) -> Option<InterestEvent> {
+        let object = match kind {
+            EventKind::Added | EventKind::Modified => self.present.clone(),
+            EventKind::Deleted => self.gone.clone(),
+        };
+        Some(InterestEvent { rv: self.rv, kind, object: object? })
+    }
+}
+
+// === impl FeedMessage ===
+
+impl FeedMessage {
+    /// The same for a receiver of `slots`: intervals stay, foreign events and objects go.
+    #[must_use]
+    pub fn narrowed(&self, slots: &SlotSet) -> Self {
+        let mine = |object: &Object| slots.contains(object.slot());
+        match self {
+            Self::Statement(statement) => {
+                Self::Statement(statement.filter_map(|change| mine(&change.object).then(|| change.clone())))
+            }
+            Self::List(chunk) => Self::List(ListChunk {
+                objects: chunk.objects.iter().filter(|object| mine(object)).cloned().collect(),
+                ..chunk.clone()
+            }),
+            Self::Restored => Self::Restored,
+        }
+    }
+
+    /// The source, where the message has one.
+    pub fn source(&self) -> Option<SourceId> {
+        match self {
+            Self::Statement(statement) => Some(statement.source()),
+            Self::List(_) | Self::Restored => None,
+        }
+    }
+}
