@@ -1,1 +1,8 @@
-//! feed, store and shard node.
+//! A shard node: feed → store → node. The feed reads one mirror from upstream; a store holds a shard's objects and its
+//! recent log; a node matches registered interests. Ring, store and node are synchronous: they take messages and a time
+//! and return messages; tasks only carry them.
+
+pub mod feed;
+pub mod subscriber;
+pub mod node;
+pub mod store;

@@ -1,0 +1,13 @@
+//! The feed: reads one mirror from one upstream instance and hands it to shards. [`ring`] holds what was read last, so
+//! that reading from upstream never waits for a subscriber; [`plan`] decides what to do next; [`reader`] does it, over
+//! [`list`] and [`watch`], and [`verify`] asks on every new connection whether upstream's history is still the same.
+
+pub mod describe;
+pub mod handle;
+pub mod list;
+pub mod plan;
+pub mod reader;
+pub mod request;
+pub mod ring;
+pub mod verify;
+pub mod watch;

@@ -1,0 +1,153 @@
+//! What a feed does next: which instance it reads, and whether it goes on from its position or lists. Kept apart from the
+//! reading so that the rules can be tested without an upstream.
+//!
+//! A 410 is no reason to list at once: after the restart of one apiserver every older revision is 410 there, while another
+//! still has the log. The same (instance, revision) is never asked twice in a row of refusals.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use weir_core::ResourceVersion;
+
+/// The first wait after a failure.
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+/// The longest wait between two tries.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+/// One of upstream's instances, in the order of the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InstanceIndex(pub usize);
+
+/// What to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Watch from this position.
+    Watch {
+        /// At which instance.
+        instance: InstanceIndex,
+        /// Exclusive start.
+        after: ResourceVersion,
+    },
+    /// List, and watch from there.
+    List {
+        /// At which instance.
+        instance: InstanceIndex,
+    },
+}
+
+/// Where a feed stands with its upstream.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    instances: usize,
+    current: InstanceIndex,
+    position: Option<ResourceVersion>,
+    expired: BTreeSet<(InstanceIndex, ResourceVersion)>,
+    failures: u32,
+}
+
+// === impl Plan ===
+
+impl Plan {
+    /// A feed without content. `first` is where it begins, so that feeds spread over the instances.
+    pub fn new(instances: usize, first: usize) -> Self {
+        let instances = instances.max(1);
+        Self {
+            instances,
+            current: InstanceIndex(first % instances),
+            position: None,
+            expired: BTreeSet::new(),
+            failures: 0,
+        }
+    }
+
+    /// The next step.
+    pub fn next(&self) -> Step {
+        let Some(after) = self.position else { return Step::List { instance: self.current } };
+        let mut order = (0..self.instances).map(|i| InstanceIndex((self.current.0 + i) % self.instances));
+        match order.find(|instance| !self.expired.contains(&(*instance, after))) {
+            Some(instance) => Step::Watch { instance, after },
+            None => Step::List { instance: self.current },
+        }
+    }
+
+    /// Content up to `at` was read from `instance`.
+    pub fn on_progress(&mut self, instance: InstanceIndex, at: ResourceVersion) {
+        self.current = instance;
+        if self.position != Some(at) {
+            self.expired.clear();
+        }
+        self.position = Some(at);
+        self.failures = 0;
+    }
+
+    /// The instance no longer has the log from `after`.
+    pub fn on_expired(&mut self, instance: InstanceIndex, after: ResourceVersion) {
+        self.expired.insert((instance, after));
+    }
+
+    /// The instance could not be read. Returns how long to wait at most; the caller takes a random part of it.
+    pub fn on_failed(&mut self, instance: InstanceIndex) -> Duration {
+        self.current = InstanceIndex((instance.0 + 1) % self.instances);
+        self.failures = self.failures.saturating_add(1);
+        // The first round over the instances costs no more than the first wait each.
+        let rounds = self.failures / u32::try_from(self.instances).unwrap_or(1);
+        FIRST_WAIT.saturating_mul(1 << rounds.min(12)).min(LONGEST_WAIT)
+    }
+
+    /// Upstream's history went back: nothing that was read counts.
+    pub fn on_restored(&mut self) {
+        self.position = None;
+        self.expired.clear();
+    }
+
+    /// A subscriber needs the log from an earlier position.
+    pub fn go_back(&mut self, to: ResourceVersion) {
+        self.position = self.position.map(|position| position.min(to));
+    }
+
+    /// How far the content goes.
+    pub fn position(&self) -> Option<ResourceVersion> {
+        self.position
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rv(n: u64) -> ResourceVersion {
+        ResourceVersion::new(n)
+    }
+
+    #[test]
+    fn an_expired_position_is_asked_of_every_instance_before_a_list() {
+        let mut plan = Plan::new(3, 1);
+        assert_eq!(plan.next(), Step::List { instance: InstanceIndex(1) });
+        plan.on_progress(InstanceIndex(1), rv(7));
+        let mut asked = Vec::new();
+        while let Step::Watch { instance, after } = plan.next() {
+            assert_eq!(after, rv(7));
+            asked.push(instance.0);
+            plan.on_expired(instance, after);
+        }
+        assert_eq!(asked, [1, 2, 0]);
+        assert_eq!(plan.next(), Step::List { instance: InstanceIndex(1) });
+        plan.on_progress(InstanceIndex(1), rv(9));
+        assert_eq!(plan.next(), Step::Watch { instance: InstanceIndex(1), after: rv(9) });
+    }
+
+    #[test]
+    fn a_failed_instance_is_left_and_waits_grow_to_a_bound() {
+        let mut plan = Plan::new(2, 0);
+        plan.on_progress(InstanceIndex(0), rv(3));
+        let mut waits = Vec::new();
+        for _ in 0..40 {
+            let Step::Watch { instance, .. } = plan.next() else { panic!("a failure is no reason to list") };
+            waits.push(plan.on_failed(instance));
+        }
+        assert_eq!(plan.next(), Step::Watch { instance: InstanceIndex(0), after: rv(3) });
+        assert!(waits.is_sorted() && waits[0] == FIRST_WAIT && waits[39] == LONGEST_WAIT, "{waits:?}");
+        plan.on_progress(InstanceIndex(0), rv(4));
+        assert_eq!(plan.on_failed(InstanceIndex(0)), FIRST_WAIT);
+    }
+}

@@ -1,0 +1,180 @@
+//! One mirror on one shard node: the store and the interests registered over it. Everything that happens in one step
+//! under the lock of this type (registering and saying where, installing a list and ending what it made too old) is one
+//! method here.
+//!
+//! Messages to a session leave in the order in which they are returned; a caller that reordered them would break joining.
+
+pub mod cell;
+mod registry;
+mod sessions;
+#[cfg(test)]
+mod tests;
+
+use weir_core::message::{Change, EventKind, FeedMessage, FromNode, ListChunk, OpenId, ToNode};
+use weir_core::statement::{Gap, SourceId, Statement};
+use weir_core::window::Window;
+use weir_core::{ResourceVersion, SlotSet, WindowBounds};
+
+use crate::store::{Applied, Listed, Now, Store};
+use registry::Registry;
+use sessions::{Batch, Sessions};
+
+/// Names one session: one proxy's stream of one mirror.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SessionId(pub u64);
+
+/// A message and the session that it is for.
+pub type Outgoing = (SessionId, FromNode);
+
+/// One mirror's shard: store, registered interests, sessions.
+#[derive(Debug)]
+pub struct Node {
+    store: Store,
+    registry: Registry,
+    sessions: Sessions,
+}
+
+// === impl Node ===
+
+impl Node {
+    /// A node that holds nothing yet.
+    pub fn new(slots: SlotSet, bounds: WindowBounds) -> Self {
+        Self { store: Store::new(slots, bounds), registry: Registry::default(), sessions: Sessions::default() }
+    }
+
+    /// The store, for questions about snapshot and log.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// How many interests are registered.
+    pub fn interests(&self) -> usize {
+        self.registry.len()
+    }
+
+    /// Opens a session and says where it begins.
+    pub fn attach(&mut self, session: SessionId) -> Vec<Outgoing> {
+        let at = self.frontier();
+        self.sessions.attach(session, at);
+        vec![(session, FromNode::Said(Statement::nothing(self.source(), at, at)))]
+    }
+
+    /// Ends a session with all its registrations.
+    pub fn detach(&mut self, session: SessionId) {
+        for id in self.sessions.detach(session) {
+            self.registry.remove(session, id);
+        }
+    }
+
+    /// Takes what the feed says. A gap changes nothing; the caller subscribes again from the position in it.
+    pub fn on_feed(&mut self, message: FeedMessage, now: Now) -> Result<Vec<Outgoing>, Gap> {
+        match message {
+            FeedMessage::Statement(statement) => self.on_statement(statement, now),
+            FeedMessage::List(chunk) => Ok(self.on_list(chunk)),
+            FeedMessage::Restored => Ok(self.on_restored()),
+        }
+    }
+
+    /// Takes what a session says.
+    pub fn on_session(&mut self, session: SessionId, message: ToNode) -> Vec<Outgoing> {
+        match message {
+            ToNode::Open(open) => {
+                if !self.store.slots().covers(&open.slots) {
+                    return vec![(session, FromNode::NotMine(open.id))];
+                }
+                let (id, at) = (open.id, self.frontier());
+                if !self.sessions.open(session, &open) {
+                    return Vec::new();
+                }
+                self.registry.insert(session, id, open.interest, open.slots);
+                vec![(session, FromNode::Live { id, at })]
+            }
+            ToNode::Close(id) => {
+                if self.sessions.close(session, id) {
+                    self.registry.remove(session, id);
+                }
+                Vec::new()
+            }
+            ToNode::Credit(id, credit) => {
+                self.sessions.grant(session, id, credit);
+                Vec::new()
+            }
+        }
+    }
+
+    /// Lets the window move with time.
+    pub fn trim(&mut self, now: Now) {
+        self.store.trim(now);
+    }
+
+    fn on_statement(&mut self, statement: Statement<Change>, now: Now) -> Result<Vec<Outgoing>, Gap> {
+        let before = self.frontier();
+        let applied = self.store.apply(statement, now)?;
+        let after = self.frontier();
+        if after == before {
+            return Ok(Vec::new());
+        }
+        let mut batch = Batch::new(self.source(), after);
+        for change in &applied {
+            self.say(change, &mut batch);
+        }
+        Ok(self.sessions.finish(batch))
+    }
+
+    /// Puts one change into the batch of every session that it concerns.
+    fn say(&mut self, applied: &Applied, batch: &mut Batch) {
+        let Applied { previous, change } = applied;
+        let seen = self.registry.seen_by(previous.as_ref(), change);
+        let mut gone = None;
+        for hit in seen {
+            let object = match hit.kind {
+                EventKind::Deleted => {
+                    let Some(previous) = previous else { continue };
+                    Some(gone.get_or_insert_with(|| crate::store::gone(previous, change)).clone())
+                }
+                EventKind::Added | EventKind::Modified => None,
+            };
+            if self.sessions.say(&hit, (change, object), batch) {
+                self.registry.remove(hit.session, hit.id);
+            }
+        }
+    }
+
+    fn on_list(&mut self, chunk: ListChunk) -> Vec<Outgoing> {
+        match self.store.list(chunk) {
+            Listed::Staged | Listed::Ignored => Vec::new(),
+            Listed::Installed(at) => {
+                self.registry.clear();
+                self.sessions.end_all(self.source(), at)
+            }
+        }
+    }
+
+    fn on_restored(&mut self) -> Vec<Outgoing> {
+        let highest = self.store.highest();
+        self.store.clear();
+        self.registry.clear();
+        self.sessions.restored(highest)
+    }
+
+    fn frontier(&self) -> ResourceVersion {
+        self.window().map_or(ResourceVersion::ZERO, |window| window.frontier)
+    }
+
+    fn source(&self) -> SourceId {
+        self.store.source().unwrap_or(SourceId(0))
+    }
+
+    /// Floor and frontier of the store.
+    pub fn window(&self) -> Option<Window> {
+        self.store.window()
+    }
+}
+
+/// One registration that sees a change.
+#[derive(Clone, Copy, Debug)]
+struct Hit {
+    session: SessionId,
+    id: OpenId,
+    kind: EventKind,
+}

@@ -1,0 +1,154 @@
+//! A node shared by tasks: the lock around it and the queues of its sessions. What a step says is queued before the lock is
+//! released, so a session's messages stand in the order in which they were made.
+//!
+//! A queue holds at most what credit allows, one `Live` and one `Left` for each registration, and one frontier: a frontier
+//! without events joins the one that waits at the end.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::Notify;
+use weir_core::interest::Scope;
+use weir_core::message::{
+    FeedMessage, FromNode, InterestEvent, LogRequest, SnapshotChunk, SnapshotRequest, SnapshotStart, ToNode, Unanswered,
+};
+use weir_core::statement::{Gap, Statement};
+use weir_core::window::Window;
+use weir_core::{Object, ObjectKey, ResourceVersion, SlotSet, WindowBounds};
+
+use super::{Node, Outgoing, SessionId};
+use crate::store::{Holdings, Now};
+
+/// One mirror's shard, shared.
+#[derive(Debug)]
+pub struct NodeCell {
+    slots: SlotSet,
+    node: RwLock<Node>,
+    outboxes: Mutex<HashMap<SessionId, Arc<Outbox>>>,
+}
+
+/// What waits to be carried to one session.
+#[derive(Debug)]
+pub struct Outbox {
+    messages: Mutex<VecDeque<FromNode>>,
+    wake: Arc<Notify>,
+}
+
+// === impl NodeCell ===
+
+impl NodeCell {
+    /// A node that holds nothing yet.
+    pub fn new(slots: SlotSet, bounds: WindowBounds) -> Self {
+        Self { slots, node: RwLock::new(Node::new(slots, bounds)), outboxes: Mutex::default() }
+    }
+
+    /// The slots it holds.
+    pub fn slots(&self) -> SlotSet {
+        self.slots
+    }
+
+    /// Opens a session; `wake` is notified when something waits for it.
+    pub fn attach(&self, session: SessionId, wake: Arc<Notify>) -> Arc<Outbox> {
+        let outbox = Arc::new(Outbox { messages: Mutex::default(), wake });
+        let mut node = self.node.write();
+        self.outboxes.lock().insert(session, outbox.clone());
+        let outgoing = node.attach(session);
+        self.queue(outgoing);
+        outbox
+    }
+
+    /// Ends a session.
+    pub fn detach(&self, session: SessionId) {
+        let mut node = self.node.write();
+        node.detach(session);
+        self.outboxes.lock().remove(&session);
+    }
+
+    /// Hands over what a session says.
+    pub fn on_session(&self, session: SessionId, message: ToNode) {
+        let mut node = self.node.write();
+        let outgoing = node.on_session(session, message);
+        self.queue(outgoing);
+    }
+
+    /// Hands over what the feed says.
+    pub fn on_feed(&self, message: FeedMessage, now: Now) -> Result<(), Gap> {
+        let mut node = self.node.write();
+        let outgoing = node.on_feed(message, now)?;
+        self.queue(outgoing);
+        Ok(())
+    }
+
+    /// Lets the window move with time.
+    pub fn trim(&self, now: Now) {
+        self.node.write().trim(now);
+    }
+
+    /// Floor and frontier; `None` while nothing is held.
+    pub fn window(&self) -> Option<Window> {
+        self.node.read().window()
+    }
+
+    /// A piece of a snapshot; the lock is held for this piece only.
+    pub fn snapshot(&self, request: &SnapshotRequest) -> Result<SnapshotChunk, Unanswered> {
+        self.node.read().store().snapshot(request)
+    }
+
+    /// A piece of the log of an interest.
+    pub fn log(&self, request: &LogRequest) -> Result<Statement<InterestEvent>, Unanswered> {
+        self.node.read().store().log(request)
+    }
+
+    /// One object at one revision.
+    pub fn get(&self, key: &ObjectKey, at: ResourceVersion) -> Result<Option<Arc<Object>>, Unanswered> {
+        self.node.read().store().get(key, at)
+    }
+
+    /// How many objects of a scope existed at one revision.
+    pub fn count(&self, scope: &Scope, at: ResourceVersion, from: Option<&SnapshotStart>) -> Result<usize, Unanswered> {
+        self.node.read().store().count(scope, at, from)
+    }
+
+    /// What is held.
+    pub fn holdings(&self) -> Holdings {
+        self.node.read().store().holdings()
+    }
+
+    fn queue(&self, outgoing: Vec<Outgoing>) {
+        if outgoing.is_empty() {
+            return;
+        }
+        let outboxes = self.outboxes.lock();
+        for (session, message) in outgoing {
+            if let Some(outbox) = outboxes.get(&session) {
+                outbox.push(message);
+            }
+        }
+    }
+}
+
+// === impl Outbox ===
+
+impl Outbox {
+    /// Takes everything that waits.
+    pub fn take(&self) -> VecDeque<FromNode> {
+        std::mem::take(&mut *self.messages.lock())
+    }
+
+    fn push(&self, message: FromNode) {
+        let mut messages = self.messages.lock();
+        if let (Some(FromNode::Said(last)), FromNode::Said(said)) = (messages.back(), &message)
+            && last.events().is_empty()
+            && said.events().is_empty()
+        {
+            let joined = Statement::nothing(said.source(), last.after(), said.to());
+            messages.pop_back();
+            messages.push_back(FromNode::Said(joined));
+        } else {
+            messages.push_back(message);
+        }
+        drop(messages);
+        self.wake.notify_one();
+    }
+}

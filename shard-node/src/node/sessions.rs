@@ -1,0 +1,147 @@
+//! The sessions of one mirror: what each was told last, and the credit of its registrations. A node sends an event only
+//! within credit; out of it the registration ends in the same step, in order, and the store goes on.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use weir_core::message::{Change, Credit, Delivery, EventKind, FromNode, Open, OpenId};
+use weir_core::statement::{SourceId, Statement};
+use weir_core::{Object, ResourceVersion};
+
+use super::{Hit, Outgoing, SessionId};
+
+/// What one session has.
+#[derive(Debug)]
+struct Session {
+    /// The end of the last statement said.
+    said: ResourceVersion,
+    credit: HashMap<OpenId, Credit>,
+}
+
+/// All sessions of one mirror on this node.
+#[derive(Debug, Default)]
+pub(super) struct Sessions(BTreeMap<SessionId, Session>);
+
+/// The events of one statement from the feed, by session.
+#[derive(Debug)]
+pub(super) struct Batch {
+    source: SourceId,
+    to: ResourceVersion,
+    deliveries: BTreeMap<SessionId, Vec<Delivery>>,
+    left: Vec<(SessionId, OpenId, ResourceVersion)>,
+}
+
+// === impl Batch ===
+
+impl Batch {
+    pub(super) fn new(source: SourceId, to: ResourceVersion) -> Self {
+        Self { source, to, deliveries: BTreeMap::new(), left: Vec::new() }
+    }
+}
+
+// === impl Sessions ===
+
+impl Sessions {
+    pub(super) fn attach(&mut self, session: SessionId, at: ResourceVersion) {
+        self.0.insert(session, Session { said: at, credit: HashMap::new() });
+    }
+
+    pub(super) fn detach(&mut self, session: SessionId) -> Vec<OpenId> {
+        self.0.remove(&session).map(|session| session.credit.into_keys().collect()).unwrap_or_default()
+    }
+
+    /// Whether the session is there and the id is new to it.
+    pub(super) fn open(&mut self, session: SessionId, open: &Open) -> bool {
+        let Some(session) = self.0.get_mut(&session) else { return false };
+        session.credit.insert(open.id, open.credit).is_none()
+    }
+
+    pub(super) fn close(&mut self, session: SessionId, id: OpenId) -> bool {
+        self.0.get_mut(&session).is_some_and(|session| session.credit.remove(&id).is_some())
+    }
+
+    pub(super) fn grant(&mut self, session: SessionId, id: OpenId, more: Credit) {
+        if let Some(credit) = self.0.get_mut(&session).and_then(|session| session.credit.get_mut(&id)) {
+            credit.0 = credit.0.saturating_add(more.0);
+        }
+    }
+
+    /// Adds an event to the batch. True when the registration had no credit left for it and ended.
+    pub(super) fn say(&mut self, hit: &Hit, (change, gone): (&Change, Option<Arc<Object>>), batch: &mut Batch) -> bool {
+        let Some(session) = self.0.get_mut(&hit.session) else { return true };
+        let Some(credit) = session.credit.get_mut(&hit.id) else { return true };
+        if credit.0 == 0 {
+            session.credit.remove(&hit.id);
+            let said = batch.deliveries.get(&hit.session).into_iter().flatten().rev();
+            let last = said.map(|delivery| delivery.rv).find(|rv| *rv < change.rv).unwrap_or(session.said);
+            batch.left.push((hit.session, hit.id, last));
+            return true;
+        }
+        credit.0 -= 1;
+        let deliveries = batch.deliveries.entry(hit.session).or_default();
+        if deliveries.last().is_none_or(|delivery| delivery.rv != change.rv) {
+            deliveries.push(Delivery { rv: change.rv, present: None, gone: None, tags: Vec::new() });
+        }
+        if let Some(delivery) = deliveries.last_mut() {
+            match hit.kind {
+                EventKind::Deleted => delivery.gone = gone,
+                EventKind::Added | EventKind::Modified => delivery.present = Some(change.object.clone()),
+            }
+            delivery.tags.push((hit.id, hit.kind));
+        }
+        false
+    }
+
+    /// Says the batch to every session. What ended for want of credit is told before the frontier that no longer counts
+    /// for it.
+    pub(super) fn finish(&mut self, mut batch: Batch) -> Vec<Outgoing> {
+        let mut outgoing = Vec::with_capacity(self.0.len());
+        for (id, session) in &mut self.0 {
+            let mut deliveries = batch.deliveries.remove(id).unwrap_or_default();
+            for (_, open, at) in batch.left.iter().filter(|(of, _, _)| of == id) {
+                let rest = deliveries.partition_point(|delivery| delivery.rv <= *at);
+                let later = deliveries.split_off(rest);
+                outgoing.extend(session.say(batch.source, *at, std::mem::replace(&mut deliveries, later)).map(|said| (*id, said)));
+                outgoing.push((*id, FromNode::Left { id: *open, at: *at }));
+            }
+            outgoing.extend(session.say(batch.source, batch.to, deliveries).map(|said| (*id, said)));
+        }
+        outgoing
+    }
+
+    /// A list was installed at `at`: every registration ends, the frontier goes on.
+    pub(super) fn end_all(&mut self, source: SourceId, at: ResourceVersion) -> Vec<Outgoing> {
+        let mut outgoing = Vec::new();
+        for (id, session) in &mut self.0 {
+            let mut ended: Vec<_> = session.credit.drain().map(|(open, _)| open).collect();
+            ended.sort_unstable();
+            outgoing.extend(ended.into_iter().map(|open| (*id, FromNode::TooOld(open))));
+            outgoing.extend(session.say(source, at, Vec::new()).map(|said| (*id, said)));
+        }
+        outgoing
+    }
+
+    /// Upstream's history went back: every registration ends and the frontier begins anew.
+    pub(super) fn restored(&mut self, highest: ResourceVersion) -> Vec<Outgoing> {
+        let restored = self.0.iter_mut().map(|(id, session)| {
+            session.credit.clear();
+            session.said = ResourceVersion::ZERO;
+            (*id, FromNode::Restored { highest })
+        });
+        restored.collect()
+    }
+}
+
+// === impl Session ===
+
+impl Session {
+    /// A statement from where the last one ended; nothing where it would say nothing.
+    fn say(&mut self, source: SourceId, to: ResourceVersion, deliveries: Vec<Delivery>) -> Option<FromNode> {
+        if to <= self.said {
+            return None;
+        }
+        let after = std::mem::replace(&mut self.said, to);
+        let said = Statement::new(source, after, to, deliveries).expect("a store applies changes in rising order");
+        Some(FromNode::Said(said))
+    }
+}

@@ -1,0 +1,250 @@
+//! The store of one mirror on one shard: every object with its versions inside the window, and the log that made them.
+//! It answers two questions, `snapshot(R)` and `log(R..)`, exactly or not at all.
+//!
+//! An empty log proves nothing: what can be answered is decided by floor and frontier only, and checked again for every
+//! chunk, since the window moves while a list is read.
+
+mod chain;
+mod log;
+mod snapshot;
+mod staging;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_core::message::{Change, ChangeKind, ListChunk, Unanswered};
+use weir_core::statement::{Gap, Progress, SourceId, Statement};
+use weir_core::window::Window;
+use weir_core::{Object, ObjectKey, ResourceVersion, SlotSet, WindowBounds};
+
+use chain::Chain;
+use log::{Entry, Log};
+use staging::Staging;
+
+pub(crate) use log::gone;
+
+/// A moment, counted from any fixed start; the store never reads a clock.
+pub type Now = Duration;
+
+/// The objects and the log of one shard of one mirror.
+#[derive(Debug)]
+pub struct Store {
+    slots: SlotSet,
+    bounds: WindowBounds,
+    held: Option<Held>,
+    staging: Staging,
+    highest: ResourceVersion,
+}
+
+/// What a store has once a list was installed.
+#[derive(Debug)]
+struct Held {
+    source: SourceId,
+    progress: Progress,
+    floor: ResourceVersion,
+    keys: BTreeMap<ObjectKey, Chain>,
+    /// (uid hash, key) of every version inside the window: the second order, for shard ranges.
+    by_hash: BTreeSet<(u64, ObjectKey)>,
+    log: Log,
+    live_objects: usize,
+    live_bytes: usize,
+}
+
+/// One change as the store applied it, for matching.
+#[derive(Clone, Debug)]
+pub struct Applied {
+    /// What was there before; its uid is the same.
+    pub previous: Option<Arc<Object>>,
+    /// The change.
+    pub change: Change,
+}
+
+/// How much a store holds; bytes are accounted, see [`Object::size`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Holdings {
+    /// Objects that exist now.
+    pub live_objects: usize,
+    /// Their bytes.
+    pub live_bytes: usize,
+    /// Events in the log.
+    pub log_events: usize,
+    /// Bytes that only the log keeps.
+    pub log_bytes: usize,
+}
+
+/// What became of a chunk of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listed {
+    /// Staged; more chunks are to come.
+    Staged,
+    /// The list is the store's content now; floor and frontier are its revision.
+    Installed(ResourceVersion),
+    /// The list was not needed, or a chunk of it is missing.
+    Ignored,
+}
+
+// === impl Store ===
+
+impl Store {
+    /// An empty store for these slots.
+    pub fn new(slots: SlotSet, bounds: WindowBounds) -> Self {
+        Self { slots, bounds, held: None, staging: Staging::default(), highest: ResourceVersion::ZERO }
+    }
+
+    /// The slots it holds.
+    pub fn slots(&self) -> SlotSet {
+        self.slots
+    }
+
+    /// Floor and frontier; `None` while nothing was installed.
+    pub fn window(&self) -> Option<Window> {
+        self.held.as_ref().map(Held::window)
+    }
+
+    /// Who vouched for the newest statement.
+    pub fn source(&self) -> Option<SourceId> {
+        self.held.as_ref().map(|held| held.source)
+    }
+
+    /// The highest frontier that this store ever stated, over all that it held.
+    pub fn highest(&self) -> ResourceVersion {
+        self.highest
+    }
+
+    /// What is held.
+    pub fn holdings(&self) -> Holdings {
+        self.held.as_ref().map(Held::holdings).unwrap_or_default()
+    }
+
+    /// Takes log content. Returns the changes that were new, or the gap that keeps the statement out.
+    pub fn apply(&mut self, statement: Statement<Change>, now: Now) -> Result<Vec<Applied>, Gap> {
+        let Some(held) = &mut self.held else {
+            return Err(Gap { position: ResourceVersion::ZERO, after: statement.after() });
+        };
+        let source = statement.source();
+        let fresh = held.progress.take(statement)?;
+        held.source = source;
+        let applied: Vec<Applied> = fresh.map(|change| held.put(change, now)).collect();
+        self.highest = self.highest.max(held.progress.position());
+        held.trim(&self.bounds, now);
+        Ok(applied)
+    }
+
+    /// Takes a chunk of a list. The whole list is installed in one step with its last chunk, if the store is empty or the
+    /// list is newer; the log begins anew there.
+    pub fn list(&mut self, chunk: ListChunk) -> Listed {
+        let (at, is_last) = (chunk.at, chunk.is_last);
+        let is_wanted = self.held.as_ref().is_none_or(|held| at > held.progress.position());
+        if !is_wanted || !self.staging.add(chunk) {
+            return Listed::Ignored;
+        }
+        if !is_last {
+            return Listed::Staged;
+        }
+        self.held = Some(Held::from_list(at, self.staging.take()));
+        self.highest = self.highest.max(at);
+        Listed::Installed(at)
+    }
+
+    /// Drops everything: upstream's history went back.
+    pub fn clear(&mut self) {
+        self.held = None;
+        self.staging = Staging::default();
+    }
+
+    /// Lets the window move with time where no event moves it.
+    pub fn trim(&mut self, now: Now) {
+        if let Some(held) = &mut self.held {
+            held.trim(&self.bounds, now);
+        }
+    }
+
+    fn held_at(&self, slots: &SlotSet) -> Result<&Held, Unanswered> {
+        if !self.slots.covers(slots) {
+            return Err(Unanswered::NotMine);
+        }
+        self.held.as_ref().ok_or(Unanswered::Empty)
+    }
+}
+
+// === impl Held ===
+
+impl Held {
+    fn from_list(at: ResourceVersion, objects: Vec<Arc<Object>>) -> Self {
+        let mut held = Self {
+            source: SourceId(0),
+            progress: Progress::starting_at(at),
+            floor: at,
+            keys: BTreeMap::new(),
+            by_hash: BTreeSet::new(),
+            log: Log::default(),
+            live_objects: objects.len(),
+            live_bytes: 0,
+        };
+        for object in objects {
+            held.live_bytes += object.size();
+            held.by_hash.insert((object.uid_hash(), object.key().clone()));
+            held.keys.insert(object.key().clone(), Chain::of(object));
+        }
+        held
+    }
+
+    fn window(&self) -> Window {
+        Window { floor: self.floor, frontier: self.progress.position() }
+    }
+
+    fn holdings(&self) -> Holdings {
+        Holdings {
+            live_objects: self.live_objects,
+            live_bytes: self.live_bytes,
+            log_events: self.log.len(),
+            log_bytes: self.log.bytes(),
+        }
+    }
+
+    fn put(&mut self, change: Change, now: Now) -> Applied {
+        let key = change.object.key().clone();
+        let chain = self.keys.entry(key.clone()).or_default();
+        let previous = chain.newest().cloned();
+        match change.kind {
+            ChangeKind::Put => {
+                self.by_hash.insert((change.object.uid_hash(), key));
+                self.live_objects += usize::from(previous.is_none());
+                self.live_bytes += change.object.size();
+                chain.push(change.rv, Some(change.object.clone()));
+            }
+            ChangeKind::Delete => {
+                self.live_objects -= usize::from(previous.is_some());
+                chain.push(change.rv, None);
+            }
+        }
+        self.live_bytes -= previous.as_ref().map_or(0, |object| object.size());
+        self.log.push(Entry { previous: previous.clone(), change: change.clone(), at: now });
+        Applied { previous, change }
+    }
+
+    fn trim(&mut self, bounds: &WindowBounds, now: Now) {
+        while let Some(entry) = self.log.pop_beyond(bounds, self.live_bytes, now) {
+            self.floor = entry.change.rv;
+            self.forget_before(&entry);
+        }
+    }
+
+    /// Drops the versions that the entry replaced, and the key when only its deletion is left.
+    fn forget_before(&mut self, entry: &Entry) {
+        let key = entry.change.object.key();
+        let Some(chain) = self.keys.get_mut(key) else { return };
+        let mut dropped = chain.drop_before(entry.change.rv);
+        let is_gone = chain.is_only_a_deletion();
+        dropped.retain(|object| is_gone || !chain.has_uid_hash(object.uid_hash()));
+        for object in dropped {
+            self.by_hash.remove(&(object.uid_hash(), key.clone()));
+        }
+        if is_gone {
+            self.keys.remove(key);
+        }
+    }
+}
