@@ -13,13 +13,13 @@ const ANY: ListAt = ListAt::Latest(Freshness::Any);
 const CONSISTENT: ListAt = ListAt::Latest(Freshness::Consistent);
 
 fn options(query: &str) -> ListOptions {
-    let mut options = ListOptions::decode(&Query::parse(query)).unwrap();
+    let mut options = ListOptions::decode(&Query::parse(query)).expect("the query decodes");
     options.validate(WatchListGate::On).unwrap_or_else(|status| panic!("{query}: {}", status.message));
     options
 }
 
 fn list(query: &str) -> ListIntent {
-    options(query).list_intent(Reach::Collection).unwrap()
+    options(query).list_intent(Reach::Collection).expect("the version is good")
 }
 
 fn since(number: u64) -> Freshness {
