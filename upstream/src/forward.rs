@@ -1,0 +1,300 @@
+//! Passing requests on for others. A request goes to another instance only when it is certain that it does no harm: it
+//! was never sent, or it is a read without a body and no byte of an answer came. All else is answered with what is known.
+//!
+//! There is no limit on the time to an answer here. Upstream bounds its own requests; logs, execs and watches may be
+//! silent for as long as they like, and dead peers are found on the connection.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header, request, uri::PathAndQuery};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::{BodyExt, Full, Limited, combinators::UnsyncBoxBody};
+use hyper::body::Incoming;
+use tracing::debug;
+
+use crate::{
+    connection::Role,
+    error::{BoxError, ConnectError, ForwardError},
+    instance::Instance,
+    pool::{Ticket, UPGRADE},
+    upstream::Upstream,
+    wire::{self, Lost},
+};
+
+/// Bounds an access review as a whole: a client waits for it.
+const REVIEW_LIMIT: Duration = Duration::from_secs(10);
+
+/// A review echoes its request and adds a sentence.
+const REVIEW_BYTES: usize = 1 << 20;
+
+/// A kept connection may go stale at any time, and so may the next one; after this many the instance is left.
+const STALE_TRIES: usize = 3;
+
+const REVIEW_PATH: PathAndQuery =
+    PathAndQuery::from_static("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews");
+
+/// The body of a request to upstream.
+pub type RequestBody = UnsyncBoxBody<Bytes, BoxError>;
+
+/// Requests of one affinity go to the same instance while it can be reached, as they would on one connection of the
+/// client: what it reads does not jump back and forth between caches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Affinity(pub u64);
+
+/// Upstream's answer to an access review.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReviewAnswer {
+    /// 201 when the question was answered.
+    pub status: StatusCode,
+    /// The review with its status, or a Status.
+    pub body: Bytes,
+}
+
+/// The body of an answer. It holds its place on the connection until it has been read or dropped.
+#[derive(Debug)]
+pub struct ForwardedBody {
+    incoming: Incoming,
+    ticket: Option<Ticket>,
+}
+
+/// How a request can be sent again.
+enum Replay {
+    Never,
+    With(Box<request::Parts>, Bytes),
+}
+
+// === impl Upstream ===
+
+impl Upstream {
+    /// Passes a request on, over connections that know nothing of weir's credentials. Its URI has path and query; `Host`
+    /// is set here, all other headers are the caller's business.
+    pub async fn forward(
+        &self,
+        request: Request<RequestBody>,
+        affinity: Affinity,
+    ) -> Result<Response<ForwardedBody>, ForwardError> {
+        let replay = Replay::of(&request);
+        self.exchange(request, replay, affinity).await
+    }
+
+    /// Passes on a request that asks for an upgrade, over an HTTP/1.1 connection of its own. Only a 101 has an upgrade:
+    /// take it with [`hyper::upgrade::on`]. The request is never sent twice.
+    pub async fn upgrade(
+        &self,
+        mut request: Request<RequestBody>,
+        affinity: Affinity,
+    ) -> Result<Response<ForwardedBody>, ForwardError> {
+        let path = path_of(&request);
+        let mut last = None;
+        for instance in self.order(affinity) {
+            let mut ticket = match wire::open(&instance, UPGRADE).await {
+                Ok(wire) => Ticket::single(wire),
+                Err(error) => {
+                    note(&instance, &error);
+                    last = Some(error);
+                    continue;
+                }
+            };
+            ticket.wire().address(&instance, &path, &mut request)?;
+            return match ticket.wire().send(request).await {
+                Ok(response) => Ok(ForwardedBody::wrap(response, ticket)),
+                Err(Lost::Unsent(_, error) | Lost::Sent(error)) => Err(ForwardError::Broken(error)),
+            };
+        }
+        Err(unreachable_error(last))
+    }
+
+    /// Asks upstream whether the bearer of `authorization` may do what `body`, a SelfSubjectAccessReview in JSON, says.
+    /// The header is handed on as the caller sent it, so that it is judged as it would be on the request itself.
+    pub async fn review(
+        &self,
+        authorization: &HeaderValue,
+        body: Bytes,
+        affinity: Affinity,
+    ) -> Result<ReviewAnswer, ForwardError> {
+        let json = HeaderValue::from_static("application/json");
+        let mut request = Request::new(body);
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = REVIEW_PATH.into();
+        let headers = request.headers_mut();
+        headers.insert(header::AUTHORIZATION, authorization.clone());
+        headers.insert(header::CONTENT_TYPE, json.clone());
+        headers.insert(header::ACCEPT, json);
+        headers.insert(header::USER_AGENT, Role::Review.user_agent());
+        let (parts, body) = request.into_parts();
+        // A review changes nothing, so it may be asked twice.
+        let replay = Replay::With(Box::new(parts.clone()), body.clone());
+        let asked = async {
+            let answer = self.exchange(Request::from_parts(parts, full(body)), replay, affinity).await?;
+            let status = answer.status();
+            let body = Limited::new(answer.into_body(), REVIEW_BYTES);
+            let body = body.collect().await.map_err(ForwardError::Answer)?.to_bytes();
+            Ok(ReviewAnswer { status, body })
+        };
+        tokio::time::timeout(REVIEW_LIMIT, asked).await.map_err(|_| ForwardError::Timeout)?
+    }
+
+    async fn exchange(
+        &self,
+        mut request: Request<RequestBody>,
+        mut replay: Replay,
+        affinity: Affinity,
+    ) -> Result<Response<ForwardedBody>, ForwardError> {
+        let path = path_of(&request);
+        let mut unreachable = None;
+        let mut lost = None;
+        // The first instance comes a second time at the end: a read that was lost on the only instance gets another
+        // chance there, over another connection.
+        let order = self.order(affinity);
+        for instance in order.iter().chain(order.first()) {
+            match attempt(instance, &path, request).await {
+                Ok(response) => return Ok(response),
+                Err(Failed::Unreachable(back, error)) => {
+                    request = *back;
+                    unreachable = Some(error);
+                }
+                Err(Failed::Malformed(error)) => return Err(error.into()),
+                Err(Failed::Lost(error)) => {
+                    let Some(again) = replay.take() else { return Err(ForwardError::Broken(error)) };
+                    request = again;
+                    lost = Some(error);
+                }
+            }
+        }
+        Err(lost.map_or_else(|| unreachable_error(unreachable), ForwardError::Broken))
+    }
+}
+
+enum Failed {
+    Unreachable(Box<Request<RequestBody>>, ConnectError),
+    Malformed(http::Error),
+    Lost(hyper::Error),
+}
+
+/// Tries one instance, over as many kept connections as turn out to be stale before anything was sent.
+async fn attempt(
+    instance: &Arc<Instance>,
+    path: &PathAndQuery,
+    mut request: Request<RequestBody>,
+) -> Result<Response<ForwardedBody>, Failed> {
+    let mut tries = 1;
+    loop {
+        let ticket = if tries < STALE_TRIES {
+            instance.pool.ticket(instance).await
+        } else {
+            instance.pool.dial(instance).await
+        };
+        let mut ticket = match ticket {
+            Ok(ticket) => ticket,
+            Err(error) => {
+                note(instance, &error);
+                return Err(Failed::Unreachable(Box::new(request), error));
+            }
+        };
+        ticket.wire().address(instance, path, &mut request).map_err(Failed::Malformed)?;
+        match ticket.wire().send(request).await {
+            Ok(response) => return Ok(ForwardedBody::wrap(response, ticket)),
+            Err(Lost::Sent(error)) => return Err(Failed::Lost(error)),
+            Err(Lost::Unsent(back, source)) if tries == STALE_TRIES => {
+                let instance = instance.name().to_owned();
+                return Err(Failed::Unreachable(back, ConnectError::Http { instance, source }));
+            }
+            Err(Lost::Unsent(back, _)) => request = *back,
+        }
+        tries += 1;
+    }
+}
+
+fn note(instance: &Instance, error: &ConnectError) {
+    debug!(instance = instance.name(), error = error as &dyn std::error::Error, "instance cannot be reached");
+}
+
+fn unreachable_error(last: Option<ConnectError>) -> ForwardError {
+    ForwardError::Unreachable(last.unwrap_or(ConnectError::NoInstance))
+}
+
+fn path_of(request: &Request<RequestBody>) -> PathAndQuery {
+    request.uri().path_and_query().cloned().unwrap_or(PathAndQuery::from_static("/"))
+}
+
+fn full(body: Bytes) -> RequestBody {
+    Full::new(body).map_err(|never| match never {}).boxed_unsync()
+}
+
+// === impl Replay ===
+
+impl Replay {
+    fn of(request: &Request<RequestBody>) -> Self {
+        let is_read = request.method() == Method::GET || request.method() == Method::HEAD;
+        if !is_read || !request.body().is_end_stream() {
+            return Self::Never;
+        }
+        let mut again = Request::new(());
+        *again.method_mut() = request.method().clone();
+        *again.headers_mut() = request.headers().clone();
+        Self::With(Box::new(again.into_parts().0), Bytes::new())
+    }
+
+    /// The request once more; only once.
+    fn take(&mut self) -> Option<Request<RequestBody>> {
+        match std::mem::replace(self, Self::Never) {
+            Self::Never => None,
+            Self::With(parts, body) => Some(Request::from_parts(*parts, full(body))),
+        }
+    }
+}
+
+// === impl ForwardedBody ===
+
+impl ForwardedBody {
+    fn wrap(response: Response<Incoming>, ticket: Ticket) -> Response<Self> {
+        response.map(|incoming| {
+            let mut body = Self { incoming, ticket: Some(ticket) };
+            if body.incoming.is_end_stream() {
+                body.finish();
+            }
+            body
+        })
+    }
+
+    fn finish(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            ticket.give_back();
+        }
+    }
+}
+
+impl Body for ForwardedBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = ready!(Pin::new(&mut self.incoming).poll_frame(context));
+        match &frame {
+            Some(Ok(_)) if !self.incoming.is_end_stream() => {}
+            Some(Ok(_)) | None => self.finish(),
+            Some(Err(_)) => self.ticket = None,
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+//! The upstream as a whole: its instances and the configuration that leads to them. Cheap to clone; the connections of
+//! all clones are shared.
+
+use std::{
+    fmt,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use arc_swap::ArcSwap;
+use http::Uri;
+use tracing::{info, warn};
+use weir_daemon::Lifecycle;
+
+use crate::{
+    access::Access,
+    addresses::Target,
+    error::LoadError,
+    forward::Affinity,
+    instance::Instance,
+    kubeconfig::{self, ExportError, Origin},
+};
+
+/// How often the addresses of the server are looked up again.
+const LOOK_UP_EVERY: Duration = Duration::from_secs(30);
+
+/// Where upstream is and how weir is let in.
+#[derive(Clone, Debug)]
+pub struct UpstreamOptions {
+    /// Where address, trust and credentials come from.
+    pub origin: Origin,
+    /// The instances by name. Without any, the addresses of the origin's server are the instances.
+    pub urls: Vec<Uri>,
+}
+
+/// The kube-apiservers that weir stands in front of.
+#[derive(Clone)]
+pub struct Upstream(Arc<Shared>);
+
+struct Shared {
+    instances: ArcSwap<Vec<Arc<Instance>>>,
+    access: Arc<Access>,
+    lifecycle: Lifecycle,
+}
+
+// === impl Upstream ===
+
+impl Upstream {
+    /// Reads the configuration. Connects to nothing, but runs the plugin of the user, if there is one. Must be called
+    /// inside the runtime; what it opens later is spawned by `lifecycle`.
+    pub async fn load(options: UpstreamOptions, lifecycle: &Lifecycle) -> Result<Self, LoadError> {
+        let UpstreamOptions { origin, urls } = options;
+        let config = origin.read().await?;
+        if config.accept_invalid_certs {
+            warn!("the kubeconfig turns off the check of upstream's certificate");
+        }
+        let server_name = config.tls_server_name.clone();
+        let target = |url: &Uri| Target::new(url, server_name.as_deref());
+        let server = if urls.is_empty() { Some(target(&config.cluster_url)?) } else { None };
+        let named = urls.iter().map(target).collect::<Result<Vec<_>, _>>()?;
+        let access = Arc::new(Access::new(origin, config).await?);
+        let upstream =
+            Self(Arc::new(Shared { instances: ArcSwap::default(), access, lifecycle: lifecycle.clone() }));
+        match server {
+            Some(server) => {
+                upstream.0.replace(look_up(&server).await.unwrap_or_else(|| vec![server.clone()]));
+                upstream.follow_addresses(server);
+            }
+            None => upstream.0.replace(named),
+        }
+        upstream.close_pools_at_stop();
+        Ok(upstream)
+    }
+
+    /// The instances known now, in a stable order. Never empty.
+    pub fn instances(&self) -> Arc<Vec<Arc<Instance>>> {
+        self.0.instances.load_full()
+    }
+
+    /// Whether weir itself shows a client certificate to upstream.
+    pub fn has_client_certificate(&self) -> bool {
+        self.0.access.has_client_certificate()
+    }
+
+    /// A kubeconfig for clients of weir at `server`: the user of weir's own, and `ca_pem` to trust.
+    pub fn export_kubeconfig(&self, server: &str, ca_pem: Option<&str>) -> Result<String, ExportError> {
+        if self.has_client_certificate() {
+            return Err(ExportError::ClientCertificate);
+        }
+        kubeconfig::export(server, ca_pem, self.0.access.user())
+    }
+
+    /// The instances in the order in which a request tries them: those of its affinity first, suspects last.
+    pub(crate) fn order(&self, affinity: Affinity) -> Vec<Arc<Instance>> {
+        let mut order = self.0.instances.load().as_ref().clone();
+        if !order.is_empty() {
+            let start = affinity.0 % order.len() as u64;
+            order.rotate_left(usize::try_from(start).unwrap_or(0));
+        }
+        order.sort_by_key(|instance| instance.is_suspect());
+        order
+    }
+
+    /// The task ends when the process stops, or with the last clone of this.
+    fn follow_addresses(&self, server: Target) {
+        if server.host.parse::<std::net::IpAddr>().is_ok() {
+            return;
+        }
+        let shared = Arc::downgrade(&self.0);
+        let stop = self.0.lifecycle.token().clone();
+        self.0.lifecycle.spawn("upstream addresses", async move {
+            loop {
+                tokio::select! {
+                    biased;
+                    () = stop.cancelled() => return,
+                    () = tokio::time::sleep(LOOK_UP_EVERY) => {}
+                }
+                let found = look_up(&server).await;
+                let Some(shared) = Weak::upgrade(&shared) else { return };
+                if let Some(targets) = found {
+                    shared.replace(targets);
+                }
+            }
+        });
+    }
+
+    /// Idle connections would keep their tasks, and so the stopping process, for nothing.
+    fn close_pools_at_stop(&self) {
+        let shared = Arc::downgrade(&self.0);
+        let stop = self.0.lifecycle.token().clone();
+        self.0.lifecycle.spawn("upstream pools", async move {
+            stop.cancelled().await;
+            let Some(shared) = Weak::upgrade(&shared) else { return };
+            for instance in shared.instances.load().iter() {
+                instance.pool.close();
+            }
+        });
+    }
+}
+
+impl fmt::Debug for Upstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Upstream").field("instances", &self.0.instances.load()).finish_non_exhaustive()
+    }
+}
+
+// === impl Shared ===
+
+impl Shared {
+    /// Instances that stay keep their connections.
+    fn replace(&self, targets: Vec<Target>) {
+        let known = self.instances.load();
+        if !known.is_empty() && known.iter().map(|instance| &instance.target).eq(targets.iter()) {
+            return;
+        }
+        info!(instances = ?targets.iter().map(|target| target.name.as_str()).collect::<Vec<_>>(), "upstream");
+        let keep = |target: Target| {
+            let kept = known.iter().find(|instance| instance.target == target);
+            kept.cloned().unwrap_or_else(|| {
+                Arc::new(Instance::new(target, Arc::clone(&self.access), self.lifecycle.clone()))
+            })
+        };
+        self.instances.store(Arc::new(targets.into_iter().map(keep).collect()));
+    }
+}
+
+async fn look_up(server: &Target) -> Option<Vec<Target>> {
+    match server.resolve().await {
+        Ok(addresses) => Some(server.clone().spread(&addresses)),
+        Err(error) => {
+            warn!(host = server.host, %error, "cannot look up upstream");
+            None
+        }
+    }
+}
