@@ -1,0 +1,88 @@
+//! Reviews: who the caller is, and what the caller may do. They are asked with POST and kept nowhere.
+
+use http::Method;
+use weir_core::Status;
+
+use super::exchange::{Answer, Exchange};
+use super::form::Form;
+use super::route::Target;
+use crate::clock;
+use crate::json::{Node, object};
+use crate::refusal;
+use crate::users::{Attributes, ResourceAttributes};
+
+const WHO: (&str, &str) = ("authentication.k8s.io", "selfsubjectreviews");
+const MAY: (&str, &str) = ("authorization.k8s.io", "selfsubjectaccessreviews");
+
+/// Whether a path names one of the reviews.
+pub(super) fn is_review(target: &Target) -> bool {
+    let named = (&*target.gvr.group, &*target.gvr.resource);
+    &*target.gvr.version == "v1" && [WHO, MAY].contains(&named)
+}
+
+/// Answers a review.
+pub(super) fn answer(exchange: &Exchange, target: &Target) -> Answer {
+    if exchange.parts.method != Method::POST || target.name.is_some() || target.namespace.is_some() {
+        return Answer::Failure(refusal::method_not_allowed());
+    }
+    let form = match Form::negotiate(&exchange.parts.headers, &exchange.query) {
+        Ok(form) => form,
+        Err(status) => return Answer::Failure(status),
+    };
+    let tree = if &*target.gvr.resource == WHO.1 { Ok(who(exchange)) } else { may(exchange) };
+    tree.map_or_else(Answer::Failure, |tree| Answer::json(201, form.text(&tree)))
+}
+
+fn who(exchange: &Exchange) -> Node {
+    let user = &exchange.user;
+    let now = exchange.sim.ask(|cluster| clock::timestamp(cluster.log().head()));
+    let mut info = object([("username", Node::from(user.name.as_str()))]);
+    if !user.uid.is_empty() {
+        info.set("uid", Node::from(user.uid.as_str()));
+    }
+    info.set("groups", Node::Array(user.all_groups().into_iter().map(Node::from).collect()));
+    object([
+        ("kind", Node::from("SelfSubjectReview")),
+        ("apiVersion", Node::from("authentication.k8s.io/v1")),
+        ("metadata", object([("creationTimestamp", Node::from(now))])),
+        ("status", object([("userInfo", info)])),
+    ])
+}
+
+fn may(exchange: &Exchange) -> Result<Node, Status> {
+    let body = Node::parse(&exchange.body).map_err(|error| Status::bad_request(error.to_string()))?;
+    let spec = body.get("spec").cloned().unwrap_or_else(Node::object);
+    let (resource, path) = (spec.get("resourceAttributes"), spec.get("nonResourceAttributes"));
+    let wanted = match (resource, path) {
+        (Some(resource), None) => {
+            let text = |key| resource.text_at(&[key]).unwrap_or_default().to_owned();
+            Attributes::Resource(ResourceAttributes {
+                verb: text("verb"),
+                group: text("group"),
+                resource: text("resource"),
+                subresource: text("subresource"),
+                namespace: text("namespace"),
+                name: text("name"),
+            })
+        }
+        (None, Some(path)) => {
+            let text = |key| path.text_at(&[key]).unwrap_or_default().to_owned();
+            Attributes::Path { verb: text("verb"), path: text("path") }
+        }
+        (Some(_), Some(_)) | (None, None) => return Err(not_exactly_one()),
+    };
+    let is_allowed = exchange.user.is_allowed(&wanted);
+    Ok(object([
+        ("kind", Node::from("SelfSubjectAccessReview")),
+        ("apiVersion", Node::from("authorization.k8s.io/v1")),
+        ("metadata", Node::object()),
+        ("spec", spec),
+        ("status", object([("allowed", Node::from(is_allowed))])),
+    ]))
+}
+
+fn not_exactly_one() -> Status {
+    let message = ".authorization.k8s.io \"\" is invalid: spec: Invalid value: exactly one of \
+        nonResourceAttributes or resourceAttributes must be specified";
+    Status::new(422, "Invalid", message)
+}
