@@ -43,6 +43,21 @@ pub(crate) fn quote(text: &str) -> String {
     quoted
 }
 
+/// The quotes of Go's package `time`, which writes out the bytes of everything beyond ASCII.
+pub(crate) fn quote_in_time(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for byte in text.bytes() {
+        match byte {
+            b'"' | b'\\' => quoted.extend(['\\', char::from(byte)]),
+            b' '..=0x7f => quoted.push(char::from(byte)),
+            _ => push_byte(&mut quoted, byte),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
 // === impl NumberError ===
 
 impl NumberError {
@@ -70,6 +85,10 @@ fn push_quoted(quoted: &mut String, character: char) {
     quoted.push_str(short);
 }
 
+fn push_byte(quoted: &mut String, byte: u8) {
+    write!(quoted, "\\x{byte:02x}").expect("writing to a String cannot fail");
+}
+
 fn push_code(quoted: &mut String, character: char) {
     let code = u32::from(character);
     let written = match code {
@@ -82,6 +101,9 @@ fn push_code(quoted: &mut String, character: char) {
 
 /// A mark is printable after a letter, and Go has no other opinion of it alone; so it is asked for after one.
 fn is_printable(character: char) -> bool {
+    if character.is_control() {
+        return false;
+    }
     let mut buffer = [0; 8];
     buffer[0] = b'a';
     let length = character.encode_utf8(&mut buffer[1..]).len();
@@ -104,6 +126,11 @@ mod tests {
         ] {
             assert_eq!(quote(text), quoted);
         }
+    }
+
+    #[test]
+    fn durations_are_quoted_byte_by_byte() {
+        assert_eq!(quote_in_time("5\"µ\\\n\u{7f}"), "\"5\\\"\\xc2\\xb5\\\\\\x0a\u{7f}\"");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 mod cel;
 mod lexer;
+mod parser;
 mod walk;
 
 use std::fmt;
@@ -109,7 +110,7 @@ impl ShardSelector {
         if text.is_empty() {
             return Err(ShardSelectorError::Empty);
         }
-        walk::walk(&cel::parse(text)?)
+        walk::walk(&parser::parse(text)?)
     }
 
     /// The field that is hashed.

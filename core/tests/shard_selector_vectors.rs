@@ -25,7 +25,7 @@ fn every_vector_is_accepted_or_refused_alike() {
         let parsed = ShardSelector::parse(vector["in"].as_str().unwrap());
         match (vector["canonical"].as_str(), vector["error"].as_str()) {
             (Some(canonical), None) => {
-                assert_eq!(parsed.expect(canonical).to_string(), canonical, "{vector}")
+                assert_eq!(parsed.expect(canonical).to_string(), canonical, "{vector}");
             }
             (None, Some(CEL)) => assert!(parsed.unwrap_err().to_string().starts_with(CEL), "{vector}"),
             (None, Some(error)) => assert_eq!(parsed.unwrap_err().to_string(), error),
@@ -70,6 +70,10 @@ fn depth_and_length_are_bounded_as_upstream() {
     let receiver = |members: usize| format!("x{}.{good}", ".a".repeat(members));
     assert!(ShardSelector::parse(&receiver(249)).is_ok());
     assert!(refusal(&receiver(250)).contains("recursion limit"));
+    let added = |times: usize| format!("(a{}).{good}", "+a".repeat(times));
+    assert!(ShardSelector::parse(&added(249)).is_ok());
+    assert!(refusal(&added(250)).contains("recursion limit"));
+    assert!(ShardSelector::parse(&format!("(a{}).{good}", "&&a".repeat(500))).is_ok());
     let full = call("uid", "0x0000000000000000", "0x8000000000000000");
     assert!(ShardSelector::parse(&vec![full.as_str(); 1290].join("||")).is_ok());
     assert!(refusal(&vec![full.as_str(); 1400].join("||")).contains("code point size exceeds limit"));
@@ -98,6 +102,8 @@ fn signs_and_receivers_are_read_and_forgotten() {
         format!("9223372036854775808.{good}"),
         format!("b'\\u0041'.{good}"),
         format!("(a).b{{}}.{good}"),
+        format!("[a,,].{good}"),
+        format!("f(a,).{good}"),
     ] {
         assert!(refusal(&text).starts_with(CEL), "{text}");
     }

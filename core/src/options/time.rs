@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::go_text::quote;
+use crate::go_text::quote_in_time;
 use crate::query::Query;
 use crate::status::Status;
 
@@ -12,13 +12,13 @@ use crate::status::Status;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
     /// Not numbers with units, or more than 64 bits of nanoseconds.
-    #[error("time: invalid duration {}", quote(.0))]
+    #[error("time: invalid duration {}", quote_in_time(.0))]
     Invalid(String),
     /// A number without a unit.
-    #[error("time: missing unit in duration {}", quote(.0))]
+    #[error("time: missing unit in duration {}", quote_in_time(.0))]
     MissingUnit(String),
     /// A number with another unit than Go knows.
-    #[error("time: unknown unit {} in duration {}", quote(unit), quote(text))]
+    #[error("time: unknown unit {} in duration {}", quote_in_time(unit), quote_in_time(text))]
     UnknownUnit {
         /// The unit.
         unit: String,

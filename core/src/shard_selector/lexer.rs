@@ -34,6 +34,32 @@ const SYMBOLS: [&str; 24] = [
     "+", "*", "/", "%",
 ];
 
+/// Names that an expression may not use, though members may have them.
+const RESERVED: [&str; 17] = [
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
+/// Whether no expression may use the name.
+pub(super) fn is_reserved(name: &str) -> bool {
+    RESERVED.contains(&name)
+}
+
 /// All words of the text.
 pub(super) fn lex(text: &str) -> Result<Vec<Token>, CelError> {
     let mut tokens = Vec::new();
