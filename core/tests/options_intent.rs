@@ -146,6 +146,25 @@ fn shard_selectors_are_never_lost() {
     assert_eq!(shard(text).unwrap().unwrap().to_string(), canonical);
 }
 
+/// SH-10: client libraries escape quotes, spaces and bars in many ways.
+#[test]
+fn a_shard_selector_is_the_same_in_every_escaping() {
+    let plain =
+        "shardRange(object.metadata.uid, '0x0', '0x8') || shardRange(object.metadata.uid, '0x8', '0x9')";
+    let canonical = options(&format!("shardSelector={plain}")).shard_selector().unwrap().unwrap().to_string();
+    for text in [
+        plain.replace(' ', "+"),
+        plain.replace(' ', "%20").replace('\'', "%27"),
+        plain.replace('|', "%7c").replace('(', "%28").replace(')', "%29").replace(',', "%2C"),
+        plain.replace(' ', ""),
+        format!("%20+{plain}%0A"),
+        plain.bytes().map(|byte| format!("%{byte:02X}")).collect(),
+    ] {
+        let selector = options(&format!("shardSelector={text}")).shard_selector().unwrap().unwrap();
+        assert_eq!(selector.to_string(), canonical, "{text}");
+    }
+}
+
 #[test]
 fn timeouts_of_requests() {
     let most = Duration::from_secs(60);

@@ -110,6 +110,7 @@ fn signs_and_receivers_are_read_and_forgotten() {
     assert!(ShardSelector::parse(&format!("-9223372036854775808.{good}")).is_ok());
 }
 
+/// SH-03: refused with 400 and the fault's name, not with 500.
 #[test]
 fn a_broken_one_is_the_clients_fault() {
     let status = Status::from(ShardSelectorError::Empty);
