@@ -48,7 +48,7 @@ pub enum Record {
 }
 
 /// A simulated cluster.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Cluster {
     config: ClusterConfig,
     catalog: Catalog,
@@ -248,11 +248,6 @@ impl Cluster {
     /// The rules in force at an instance.
     pub(crate) fn rules(&mut self, id: InstanceId) -> &mut Rules {
         &mut self.rules[id.0]
-    }
-
-    /// Chance for whoever drives the cluster, from the same seed.
-    pub(crate) fn seed(&mut self) -> &mut Seed {
-        &mut self.seed
     }
 
     fn reader(&mut self, id: InstanceId, resource: ResourceId) -> Reader<'_> {

@@ -4,6 +4,7 @@
 //! in the other. [`Cluster`] is the whole of it as a plain value without tokio; [`Sim`] puts it behind a lock and HTTP.
 
 mod catalog;
+mod churn;
 mod clock;
 mod cluster;
 mod fault;
@@ -18,12 +19,12 @@ mod refusal;
 mod seed;
 mod selection;
 mod sim;
-mod token;
 mod users;
 mod watching;
 mod write;
 
 pub use catalog::{Caching, Catalog, Origin, ResourceId, ResourceInfo, Scope};
+pub use churn::{Churn, ChurnHandle, ChurnShape, gauges};
 pub use cluster::{Cluster, ClusterConfig, Record};
 pub use fault::{Effect, Fault, FaultPlan, Fits, Frozen, InstanceId, PlanShape, Rule, Upheaval};
 pub use http::{Handle, Listen};

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use weir_core::continue_token::{ContinueToken, KeySpelling, TokenVersion};
 use weir_core::{ResourceVersion, Status};
 
 use crate::catalog::{ResourceId, ResourceInfo};
@@ -76,26 +77,17 @@ pub struct ListQuery {
     pub version: ListVersion,
     /// How many items at most.
     pub limit: Option<usize>,
-    /// The first key that may be in the answer, relative to the collection or namespace.
+    /// The first key that may be in the answer, relative to the collection or namespace, without a slash before it.
     pub start: String,
-}
-
-/// Who made a page, which shows in its token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum MadeBy {
-    /// An instance's cache: keys begin with a slash.
-    Cache,
-    /// The log: they don't.
-    Log,
 }
 
 /// Where the next page begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NextPage {
-    /// The revision of the whole chain.
-    pub rv: ResourceVersion,
-    /// The inclusive lower bound, in the spelling of its maker.
-    pub start: String,
+    /// The token.
+    pub token: ContinueToken,
+    /// How it is written, which shows who made the page: a cache puts a slash before the key, the log does not.
+    pub spelling: KeySpelling,
 }
 
 /// The answer to a list.
@@ -181,7 +173,7 @@ impl Reader<'_> {
         }
         let at = self.instance.shown(self.log, resource);
         let limit = query.limit.filter(|_| query.version != ListVersion::Any);
-        Ok(Step::Ready(self.page(query, at, (limit, MadeBy::Cache))))
+        Ok(Step::Ready(self.page(query, at, (limit, KeySpelling::Slash))))
     }
 
     /// Answers a get of one key; `version` is never exact.
@@ -242,16 +234,17 @@ impl Reader<'_> {
         }
         let ignores_limit = matches!(query.version, ListVersion::Token { any: AnyState::Asked, .. });
         let limit = query.limit.filter(|_| !ignores_limit);
-        Ok(self.page(query, at, (limit, MadeBy::Cache)))
+        Ok(self.page(query, at, (limit, KeySpelling::Slash)))
     }
 
     fn list_log_at(&self, query: &ListQuery, at: ResourceVersion) -> Result<Page, Status> {
         if at >= self.log.compacted() {
-            return Ok(self.page(query, at, (query.limit, MadeBy::Log)));
+            return Ok(self.page(query, at, (query.limit, KeySpelling::Bare)));
         }
         Err(refusal::expired(match query.version {
             ListVersion::Token { .. } => {
-                TooOld::Page { fresh: crate::token::encode(-1, query.start.trim_start_matches('/')) }
+                let token = ContinueToken { rv: TokenVersion::Latest, start: query.start.clone() };
+                TooOld::Page { fresh: token.encode(KeySpelling::Bare) }
             }
             ListVersion::Any
             | ListVersion::NotOlderThan(_)
@@ -271,21 +264,25 @@ impl Reader<'_> {
     }
 
     fn current(&self, query: &ListQuery) -> Page {
-        self.page(query, self.log.head(), (query.limit, MadeBy::Log))
+        self.page(query, self.log.head(), (query.limit, KeySpelling::Bare))
     }
 
-    fn page(&self, query: &ListQuery, at: ResourceVersion, (limit, by): (Option<usize>, MadeBy)) -> Page {
+    fn page(
+        &self,
+        query: &ListQuery,
+        at: ResourceVersion,
+        (limit, spelling): (Option<usize>, KeySpelling),
+    ) -> Page {
         let prefix = query.prefix();
-        let from = format!("{prefix}{}", query.start.trim_start_matches('/'));
+        let from = format!("{prefix}{}", query.start);
         let mut candidates = self.log.scan(query.resource, (&prefix, &from), at);
         let wanted = candidates.by_ref().filter(|object| query.selection.matches(object));
         let items: Vec<_> = wanted.take(limit.unwrap_or(usize::MAX)).map(Arc::clone).collect();
         let left = if limit == Some(items.len()) { candidates.count() as u64 } else { 0 };
         let last = items.last().filter(|_| left > 0);
-        let next = last.map(|last| {
-            let relative = &last.key().as_str()[prefix.len()..];
-            let slash = if by == MadeBy::Cache { "/" } else { "" };
-            NextPage { rv: at, start: format!("{slash}{relative}\0") }
+        let next = last.map(|last| NextPage {
+            token: ContinueToken::after(&last.key().as_str()[prefix.len()..], at),
+            spelling,
         });
         let remaining = next.as_ref().filter(|_| query.selection.is_everything()).map(|_| left);
         Page { items, rv: at, next, remaining }

@@ -5,6 +5,7 @@ use crate::read::AnyState;
 use crate::selection::Selection;
 use crate::watching::{Bookmarks, EndMark, WatchFrom};
 use weir_core::GroupVersionResource;
+use weir_core::continue_token::{ContinueToken, KeySpelling, TokenVersion};
 use weir_core::selector::{FieldSelector, LabelSelector};
 
 const FIRST: InstanceId = InstanceId(0);
@@ -255,11 +256,11 @@ fn pages_are_one_state() {
     let first = cluster.listed(FIRST, ListVersion::Consistent(head), Some(2));
     assert_eq!((names(&first), first.remaining), (vec!["a", "b"], Some(3)));
     let next = first.next.unwrap();
-    assert_eq!((next.rv, next.start.as_str()), (head, "/default/b\0"));
+    assert_eq!((&next.token, next.spelling), (&ContinueToken::after("default/b", head), KeySpelling::Slash));
     cluster.remove("configmaps", "d");
     cluster.put("configmaps", "bb", "");
     let token = ListVersion::Token { at: head, any: AnyState::NotAsked };
-    let Ok(Step::Ready(rest)) = cluster.list_step(FIRST, token, (Some(3), &next.start)) else {
+    let Ok(Step::Ready(rest)) = cluster.list_step(FIRST, token, (Some(3), &next.token.start)) else {
         panic!("no page")
     };
     assert_eq!((names(&rest), rest.rv, &rest.next), (vec!["c", "d", "e"], head, &None));
@@ -286,8 +287,8 @@ fn compaction_makes_exact_reads_and_tokens_410() {
     assert_eq!((status.code, &*status.reason, status.continue_token), (410, "Expired", None));
     let token = ListVersion::Token { at: old, any: AnyState::NotAsked };
     let status = cluster.list_step(FIRST, token, (None, "default/a\0")).unwrap_err();
-    let fresh = crate::token::decode(&status.continue_token.unwrap()).unwrap();
-    assert_eq!((fresh.rv, fresh.start.as_str()), (-1, "default/a\0"));
+    let fresh = ContinueToken::decode(&status.continue_token.unwrap()).unwrap();
+    assert_eq!((fresh.rv, fresh.start.as_str()), (TokenVersion::Latest, "default/a\0"));
 }
 
 #[test]

@@ -11,7 +11,6 @@ use crate::catalog::ResourceInfo;
 use crate::json::{Node, object};
 use crate::object::Object;
 use crate::read::Page;
-use crate::token;
 use crate::watching::EndMark;
 
 /// How an answer is written.
@@ -248,8 +247,7 @@ fn metadata_list(page: &Page) -> Node {
 fn list_metadata(page: &Page) -> Node {
     let mut metadata = object([("resourceVersion", Node::from(page.rv.to_string()))]);
     if let Some(next) = &page.next {
-        let rv = i64::try_from(next.rv.get()).unwrap_or(i64::MAX);
-        metadata.set("continue", Node::from(token::encode(rv, &next.start)));
+        metadata.set("continue", Node::from(next.token.encode(next.spelling)));
     }
     if let Some(remaining) = page.remaining {
         metadata.set("remainingItemCount", Node::from(remaining));

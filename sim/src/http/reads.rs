@@ -4,6 +4,7 @@
 
 use std::num::IntErrorKind;
 
+use weir_core::continue_token::{ContinueToken, TokenVersion};
 use weir_core::options::{ListOptions, WatchListGate};
 use weir_core::query::Query;
 use weir_core::selector::{CustomFields, FieldSelector, FieldTable};
@@ -15,7 +16,6 @@ use super::route::PathForm;
 use crate::object::StoreKey;
 use crate::read::{AnyState, ListQuery, ListVersion};
 use crate::selection::Selection;
-use crate::token::{self, Token};
 
 /// The options of a list or watch, checked as far as upstream checks them before it looks at any state.
 pub(super) struct Options {
@@ -128,7 +128,7 @@ pub(super) fn named_by_selector(query: &Query) -> Option<String> {
 fn list_version(options: &ListOptions, head: ResourceVersion) -> Result<(ListVersion, String), Status> {
     let text = &*options.resource_version;
     if !options.continue_token.is_empty() {
-        let Token { rv, start } = token::decode(&options.continue_token)?;
+        let ContinueToken { rv, start } = ContinueToken::decode(&options.continue_token)?;
         let any = match text {
             "" => AnyState::NotAsked,
             "0" => AnyState::Asked,
@@ -137,10 +137,10 @@ fn list_version(options: &ListOptions, head: ResourceVersion) -> Result<(ListVer
                 return Err(Status::bad_request(message));
             }
         };
-        let version = match (u64::try_from(rv), any) {
-            (Ok(at), any) => ListVersion::Token { at: ResourceVersion::new(at), any },
-            (Err(_), AnyState::NotAsked) => ListVersion::Consistent(head),
-            (Err(_), AnyState::Asked) => ListVersion::Any,
+        let version = match (rv, any) {
+            (TokenVersion::At(at), any) => ListVersion::Token { at, any },
+            (TokenVersion::Latest, AnyState::NotAsked) => ListVersion::Consistent(head),
+            (TokenVersion::Latest, AnyState::Asked) => ListVersion::Any,
         };
         return Ok((version, start));
     }
