@@ -99,7 +99,7 @@ impl Faults {
             causes: self.0,
             ..Details::default()
         };
-        Err(Status { details: Some(details), ..Status::new(422, "Invalid", message) })
+        Err(Status::new(422, "Invalid", message).with_details(details))
     }
 
     /// One fault stands alone; several stand in brackets, each text once.
