@@ -71,7 +71,7 @@ impl Interest {
         let mut canonical = format!("{:?}/{:?}?{labels}", scope.namespace, scope.name);
         for term in &fields {
             // Writing to a String cannot fail.
-            let _ = write!(canonical, "&{:?}", term);
+            let _ = write!(canonical, "&{term:?}");
         }
         if let Some(shard) = &shard {
             let _ = write!(canonical, "&{shard}");

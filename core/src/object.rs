@@ -15,7 +15,7 @@ use bytes::Bytes;
 
 use crate::hash::fnv1a64;
 use crate::resource_version::{NotAResourceVersion, ResourceVersion};
-use crate::selector::{FieldTable, FieldValue};
+use crate::selector::FieldTable;
 use crate::slot::Slot;
 use scan::{FieldPathError, FieldPaths, ScanError, Span, Text};
 
@@ -71,7 +71,6 @@ pub enum ObjectError {
 enum Field {
     Absent,
     At(Span),
-    Constant(&'static str),
     Decoded(Box<str>),
 }
 
@@ -139,7 +138,6 @@ impl Object {
         bytes.extend_from_slice(&raw[..cut.start as usize]);
         bytes.extend_from_slice(&raw[cut.end as usize..]);
         let shift = Shift { from: cut.end, by: -(cut.len() as i64) };
-        let values = schema.table.fields().iter().zip(&scanned.fields);
         Ok(Self {
             bytes: bytes.into(),
             rv,
@@ -148,9 +146,7 @@ impl Object {
             uid: shift.apply(scanned.uid.span),
             rv_digits: shift.apply(digits.span),
             labels: scanned.labels.iter().map(|(k, v)| (shift.apply(k.span), shift.apply(v.span))).collect(),
-            fields: values
-                .map(|(field, text)| shift.apply_field(&Field::of(field.value, text.as_ref())))
-                .collect(),
+            fields: scanned.fields.iter().map(|text| shift.apply_field(&Field::of(text.as_ref()))).collect(),
             key,
         })
     }
@@ -200,7 +196,6 @@ impl Object {
         match self.fields.get(index) {
             None | Some(Field::Absent) => "",
             Some(Field::At(span)) => self.text(*span),
-            Some(Field::Constant(text)) => text,
             Some(Field::Decoded(text)) => text,
         }
     }
@@ -261,19 +256,12 @@ impl ObjectSchema {
 // === impl Field ===
 
 impl Field {
-    fn of(value: FieldValue, text: Option<&Text<'_>>) -> Self {
-        let text = text.filter(|text| !text.is_empty());
-        match (value, text) {
-            (FieldValue::Boolean, Some(text)) if text.value == "true" => Self::Constant("true"),
-            (FieldValue::Boolean, _) => Self::Constant("false"),
-            (FieldValue::NonZero, None) => Self::Constant("0"),
-            (FieldValue::Written, None) => Self::Absent,
-            (FieldValue::Written | FieldValue::NonZero, Some(text)) if text.is_verbatim() => {
-                Self::At(text.span)
-            }
-            (FieldValue::Written | FieldValue::NonZero, Some(text)) => {
-                Self::Decoded(text.value.as_ref().into())
-            }
+    /// A value that upstream leaves out, `false` or 0, is absent; the table's terms are resolved to match that.
+    fn of(text: Option<&Text<'_>>) -> Self {
+        match text.filter(|text| !text.is_empty()) {
+            None => Self::Absent,
+            Some(text) if text.is_verbatim() => Self::At(text.span),
+            Some(text) => Self::Decoded(text.value.as_ref().into()),
         }
     }
 }
@@ -297,7 +285,6 @@ impl Shift {
         match field {
             Field::Absent => Field::Absent,
             Field::At(span) => Field::At(self.apply(*span)),
-            Field::Constant(text) => Field::Constant(text),
             Field::Decoded(text) => Field::Decoded(text.clone()),
         }
     }

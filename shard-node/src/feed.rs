@@ -6,6 +6,7 @@ pub mod describe;
 pub mod handle;
 pub mod list;
 pub mod plan;
+pub mod prove;
 pub mod reader;
 pub mod request;
 pub mod ring;

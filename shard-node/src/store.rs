@@ -5,6 +5,7 @@
 //! chunk, since the window moves while a list is read.
 
 mod chain;
+mod check;
 mod log;
 mod snapshot;
 mod staging;
@@ -22,7 +23,7 @@ use weir_core::{Object, ObjectKey, ResourceVersion, SlotSet, WindowBounds};
 
 use chain::Chain;
 use log::{Entry, Log};
-use staging::Staging;
+use staging::{Added, Staging};
 
 pub(crate) use log::gone;
 
@@ -129,6 +130,7 @@ impl Store {
         held.source = source;
         let applied: Vec<Applied> = fresh.map(|change| held.put(change, now)).collect();
         self.highest = self.highest.max(held.progress.position());
+        self.staging.drop_up_to(held.progress.position());
         held.trim(&self.bounds, now);
         Ok(applied)
     }
@@ -136,15 +138,17 @@ impl Store {
     /// Takes a chunk of a list. The whole list is installed in one step with its last chunk, if the store is empty or the
     /// list is newer; the log begins anew there.
     pub fn list(&mut self, chunk: ListChunk) -> Listed {
-        let (at, is_last) = (chunk.at, chunk.is_last);
-        let is_wanted = self.held.as_ref().is_none_or(|held| at > held.progress.position());
-        if !is_wanted || !self.staging.add(chunk) {
+        let at = chunk.at;
+        if self.held.as_ref().is_some_and(|held| at <= held.progress.position()) {
             return Listed::Ignored;
         }
-        if !is_last {
-            return Listed::Staged;
-        }
-        self.held = Some(Held::from_list(at, self.staging.take()));
+        let objects = match self.staging.add(chunk) {
+            Added::Part => return Listed::Staged,
+            Added::OutOfTurn => return Listed::Ignored,
+            Added::Whole(objects) => objects,
+        };
+        self.staging.drop_up_to(at);
+        self.held = Some(Held::from_list(at, objects));
         self.highest = self.highest.max(at);
         Listed::Installed(at)
     }

@@ -8,6 +8,7 @@ use weir_core::ResourceVersion;
 use weir_core::message::FeedMessage;
 use weir_core::mirror::MirrorFacts;
 
+use super::prove::Questions;
 use super::ring::{Next, Ring, SubscriberId};
 
 /// Object bytes that a ring holds: at 1,000 changes a second of 4 KiB each, 16 seconds for a subscriber that lags.
@@ -25,14 +26,16 @@ pub struct FeedHandle {
     wanted: Mutex<Option<ResourceVersion>>,
     wanted_changed: Notify,
     facts: watch::Sender<Option<Arc<MirrorFacts>>>,
+    questions: Questions,
 }
 
 // === impl FeedHandle ===
 
 impl FeedHandle {
-    /// A feed that has read nothing.
-    pub fn new() -> Self {
+    /// A feed that has read nothing; its reader answers the questions.
+    pub fn new(questions: Questions) -> Self {
         Self {
+            questions,
             ring: Mutex::new(Ring::new(RING_BYTES)),
             pushed: watch::Sender::new(0),
             read: Notify::new(),
@@ -101,6 +104,11 @@ impl FeedHandle {
         }
     }
 
+    /// Upstream's newest revision, as the feed's own instance answers it after this call began; see [`Questions::newest`].
+    pub async fn newest(&self, catch_up: bool) -> Option<ResourceVersion> {
+        self.questions.newest(catch_up).await
+    }
+
     /// Publishes what answers repeat.
     pub fn set_facts(&self, facts: MirrorFacts) {
         self.facts.send_replace(Some(Arc::new(facts)));
@@ -109,11 +117,5 @@ impl FeedHandle {
     /// What answers repeat, once known.
     pub fn facts(&self) -> watch::Receiver<Option<Arc<MirrorFacts>>> {
         self.facts.subscribe()
-    }
-}
-
-impl Default for FeedHandle {
-    fn default() -> Self {
-        Self::new()
     }
 }

@@ -17,6 +17,7 @@ use weir_upstream::{ConnectError, Connection, Role, Upstream};
 use super::handle::FeedHandle;
 use super::list::{Listing, ListingError};
 use super::plan::{InstanceIndex, Plan, Step};
+use super::prove::{Answered, Asking, InFlight};
 use super::request::RequestError;
 use super::verify::{Memory, Verdict};
 use super::watch::{WatchError, Watching};
@@ -45,17 +46,27 @@ enum ReadError {
     Watch(#[from] WatchError),
     #[error("no answer within {0:?}")]
     Silent(Duration),
+    #[error("upstream is at {revision}, the feed was at {frontier} when it asked")]
+    WentBack { revision: ResourceVersion, frontier: ResourceVersion },
 }
 
 /// Reads one mirror.
 #[derive(Debug)]
 pub struct Reader {
-    upstream: Arc<Upstream>,
+    upstream: Upstream,
     spec: Arc<MirrorSpec>,
     feed: Arc<FeedHandle>,
     limits: ReaderLimits,
     plan: Plan,
     memory: Memory,
+    asking: Asking,
+}
+
+/// A watch with what goes beside it on the same connection.
+struct Streams {
+    main: Watching,
+    question: Option<InFlight>,
+    catch_up: Option<Watching>,
 }
 
 // === impl ReaderLimits ===
@@ -74,9 +85,14 @@ impl Default for ReaderLimits {
 
 impl Reader {
     /// A reader that has read nothing; `first` spreads the mirrors over the instances.
-    pub fn new(upstream: Arc<Upstream>, spec: Arc<MirrorSpec>, feed: Arc<FeedHandle>, first: usize) -> Self {
+    pub fn new(
+        upstream: Upstream,
+        spec: Arc<MirrorSpec>,
+        (feed, asking): (Arc<FeedHandle>, Asking),
+        first: usize,
+    ) -> Self {
         let plan = Plan::new(upstream.instances().len(), first);
-        Self { upstream, spec, feed, limits: ReaderLimits::default(), plan, memory: Memory::default() }
+        Self { upstream, spec, feed, limits: ReaderLimits::default(), plan, memory: Memory::default(), asking }
     }
 
     /// Reads until dropped.
@@ -86,18 +102,23 @@ impl Reader {
                 Step::List { instance } | Step::Watch { instance, .. } => instance,
             };
             let Err(error) = self.read_instance(instance).await else { continue };
+            self.asking.refuse();
             let longest = self.plan.on_failed(instance);
             let wait = longest.mul_f64(rand::rng().random_range(0.5..1.0));
-            let reason = &error as &dyn std::error::Error;
-            warn!(resource = %self.spec.resource, instance = instance.0, error = reason, ?wait, "feed lost upstream");
+            self.report(instance, &error, wait);
             tokio::time::sleep(wait).await;
         }
     }
 
+    fn report(&self, instance: InstanceIndex, error: &ReadError, wait: Duration) {
+        let error: &dyn std::error::Error = error;
+        warn!(resource = %self.spec.resource, instance = instance.0, error, ?wait, "feed lost upstream");
+    }
+
     /// One connection to one instance, until it fails or another instance is due.
     async fn read_instance(&mut self, instance: InstanceIndex) -> Result<(), ReadError> {
-        let upstream = self.upstream.clone();
-        let connection = upstream.instances()[instance.0].connect(Role::Feed).await?;
+        let instances = self.upstream.instances();
+        let connection = Arc::new(instances[instance.0 % instances.len()].connect(Role::Feed).await?);
         let frontier = self.plan.position();
         let verdict = self.memory.verify(&connection, &self.spec, frontier);
         match within(self.limits.answer, verdict).await?? {
@@ -145,7 +166,7 @@ impl Reader {
 
     async fn watch(
         &mut self,
-        connection: &Connection,
+        connection: &Arc<Connection>,
         instance: InstanceIndex,
         after: ResourceVersion,
     ) -> Result<(), ReadError> {
@@ -153,25 +174,50 @@ impl Reader {
         let bounds = self.limits.watch_at_least.as_secs()..self.limits.watch_at_most.as_secs();
         let seconds = u32::try_from(rand::rng().random_range(bounds)).unwrap_or(u32::MAX);
         let opening = Watching::open(connection, &spec, after, seconds);
-        let mut watching = match within(self.limits.answer, opening).await? {
+        let main = match within(self.limits.answer, opening).await? {
             Ok(watching) => watching,
             Err(error) => return self.ended(instance, after, error),
         };
-        debug!(resource = %spec.resource, instance = instance.0, %after, "watching");
+        debug!(resource = %self.spec.resource, instance = instance.0, %after, "watching");
+        let mut streams = Streams { main, question: None, catch_up: None };
         loop {
+            let frontier = self.plan.position().unwrap_or(after);
             tokio::select! {
                 biased;
                 wanted = self.feed.wanted() => {
                     self.plan.go_back(wanted);
                     return Ok(());
                 }
-                said = watching.next() => match said {
+                said = streams.main.next() => match said {
                     Ok(Some(statement)) => self.state(instance, statement),
                     Ok(None) => return Ok(()),
-                    Err(error) => return self.ended(instance, self.plan.position().unwrap_or(after), error),
+                    Err(error) => return self.ended(instance, frontier, error),
                 },
+                said = next_of(&mut streams.catch_up) => match said {
+                    Ok(Some(statement)) => self.state(instance, statement),
+                    // What the second watch could not bring, the first one brings later.
+                    Ok(None) | Err(_) => streams.catch_up = None,
+                },
+                answered = answer_of(&mut streams.question) => {
+                    streams.question = None;
+                    self.answered(&mut streams, answered?)?;
+                }
+                () = self.asking.wanted(), if streams.question.is_none() => {
+                    streams.question = Some(self.asking.ask(connection, &self.spec, frontier));
+                }
             }
         }
+    }
+
+    fn answered(&self, streams: &mut Streams, answered: Answered) -> Result<(), ReadError> {
+        let Answered { revision, frontier, catch_up } = answered;
+        if revision < frontier {
+            return Err(ReadError::WentBack { revision, frontier });
+        }
+        if catch_up.is_some() {
+            streams.catch_up = catch_up;
+        }
+        Ok(())
     }
 
     fn state(&mut self, instance: InstanceIndex, statement: Statement<Change>) {
@@ -179,6 +225,9 @@ impl Reader {
             self.memory.on_change(newest);
         }
         let to = statement.to();
+        if self.plan.position().is_some_and(|position| to <= position) {
+            return;
+        }
         self.feed.push(FeedMessage::Statement(statement));
         self.plan.on_progress(instance, to);
     }
@@ -196,6 +245,22 @@ impl Reader {
     async fn bookmark(&self, connection: &Connection) -> Result<BookmarkTemplate, RequestError> {
         let template = super::watch::end_bookmark(connection, &self.spec).await?;
         Ok(template.unwrap_or_else(|| BookmarkTemplate::composed(&self.spec)))
+    }
+}
+
+/// What the second watch says, if there is one.
+async fn next_of(watching: &mut Option<Watching>) -> Result<Option<Statement<Change>>, WatchError> {
+    match watching {
+        Some(watching) => watching.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The answer to a question, if one is under way.
+async fn answer_of(question: &mut Option<InFlight>) -> Result<Answered, WatchError> {
+    match question {
+        Some(question) => question.await,
+        None => std::future::pending().await,
     }
 }
 

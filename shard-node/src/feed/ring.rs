@@ -24,6 +24,8 @@ pub struct Ring {
     messages: VecDeque<(Arc<FeedMessage>, usize)>,
     subscribers: BTreeMap<SubscriberId, u64>,
     position: ResourceVersion,
+    /// The newest message is a part of a list that is not its last.
+    is_mid_list: bool,
 }
 
 /// What a subscriber finds in the ring.
@@ -49,6 +51,7 @@ impl Ring {
             messages: VecDeque::new(),
             subscribers: BTreeMap::new(),
             position: ResourceVersion::ZERO,
+            is_mid_list: false,
         }
     }
 
@@ -65,6 +68,7 @@ impl Ring {
             FeedMessage::List(_) => {}
             FeedMessage::Restored => self.position = ResourceVersion::ZERO,
         }
+        self.is_mid_list = matches!(&message, FeedMessage::List(chunk) if !chunk.is_last);
         let bytes = bytes_of(&message);
         self.bytes += bytes;
         self.messages.push_back((Arc::new(message), bytes));
@@ -87,7 +91,8 @@ impl Ring {
             FeedMessage::Restored => true,
         };
         let found = self.messages.iter().position(|(message, _)| leads_on(message));
-        let is_level = after.is_some_and(|after| after == self.position) && !self.position.is_zero();
+        // The rest of a list leads nobody on who has not read its beginning.
+        let is_level = after == Some(self.position) && !self.position.is_zero() && !self.is_mid_list;
         let next = match found {
             Some(index) => self.first + index as u64,
             None => self.end(),

@@ -65,9 +65,9 @@ struct ErrorStatus {
 
 /// An open watch.
 #[derive(Debug)]
-pub struct Watching<'a> {
+pub struct Watching {
     body: Incoming,
-    spec: &'a MirrorSpec,
+    spec: Arc<MirrorSpec>,
     source: SourceId,
     position: ResourceVersion,
     unread: BytesMut,
@@ -75,11 +75,11 @@ pub struct Watching<'a> {
 
 // === impl Watching ===
 
-impl<'a> Watching<'a> {
+impl Watching {
     /// Opens a watch after `after` that upstream ends after `seconds`.
     pub async fn open(
         connection: &Connection,
-        spec: &'a MirrorSpec,
+        spec: &Arc<MirrorSpec>,
         after: ResourceVersion,
         seconds: u32,
     ) -> Result<Self, WatchError> {
@@ -88,7 +88,7 @@ impl<'a> Watching<'a> {
         let path = request::collection(&spec.resource, None, &query);
         let response = request::get(connection, &path).await?;
         let source = SourceId(connection.id().0);
-        Ok(Self { body: response.into_body(), spec, source, position: after, unread: BytesMut::new() })
+        Ok(Self { body: response.into_body(), spec: spec.clone(), source, position: after, unread: BytesMut::new() })
     }
 
     /// The next statement; `None` at the end of the watch. Dropping the future loses nothing: what was read stays here.

@@ -56,4 +56,22 @@ impl Chain {
     pub(super) fn has_uid_hash(&self, hash: u64) -> bool {
         self.0.iter().any(|version| version.object.as_ref().is_some_and(|object| object.uid_hash() == hash))
     }
+
+    /// Every version that is an object.
+    pub(super) fn objects(&self) -> impl Iterator<Item = &Arc<Object>> {
+        self.0.iter().filter_map(|version| version.object.as_ref())
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether the newest version stands first.
+    pub(super) fn is_falling(&self) -> bool {
+        self.0.is_sorted_by(|newer, older| newer.rv > older.rv)
+    }
 }

@@ -61,6 +61,21 @@ impl Log {
         Some(entry)
     }
 
+    /// The position of the oldest entry.
+    pub(super) fn lowest(&self) -> Option<ResourceVersion> {
+        self.entries.front().map(|entry| entry.change.rv)
+    }
+
+    /// Panics if the entries do not rise inside (floor, frontier], or do not add up.
+    pub(super) fn check_invariants(&self, floor: ResourceVersion, frontier: ResourceVersion) {
+        let mut last = floor;
+        for entry in &self.entries {
+            assert!(last < entry.change.rv && entry.change.rv <= frontier, "the log rises from floor to frontier");
+            last = entry.change.rv;
+        }
+        assert_eq!(self.bytes, self.entries.iter().map(Entry::bytes).sum::<usize>(), "bytes of the log");
+    }
+
     /// The entries after `after`.
     fn after(&self, after: ResourceVersion) -> impl Iterator<Item = &Entry> {
         let first = self.entries.partition_point(|entry| entry.change.rv <= after);
