@@ -34,6 +34,8 @@ type Options struct {
 	Gated bool
 	// Plain puts the gated apiserver in weir's place: the suite then judges itself.
 	Plain bool
+	// Backup keeps a copy of etcd's data from before weir started, for Restore.
+	Backup bool
 }
 
 // Cluster is a running control plane with weir in front.
@@ -102,7 +104,13 @@ func (c *Cluster) start(ctx context.Context) error {
 			return err
 		}
 	}
-	return c.startWeir(ctx)
+	if c.options.Backup {
+		if err := c.saveData(ctx); err != nil {
+			return err
+		}
+	}
+	c.Weir, err = c.StartWeir(ctx, "weir", c.options.Mirrors)
+	return err
 }
 
 func (c *Cluster) addInstances() error {

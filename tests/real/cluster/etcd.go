@@ -65,37 +65,31 @@ func (c *Cluster) awaitEtcd(ctx context.Context) error {
 	})
 }
 
-// SaveData copies etcd's data while etcd and the apiservers stand still, and lets them go on: the backup of a disaster.
-func (c *Cluster) SaveData(ctx context.Context) error {
-	c.haltAll()
+// etcdGrace is how long etcd may take to end by itself.
+const etcdGrace = 10 * time.Second
+
+// saveData copies etcd's data while etcd stands still. The apiservers wait for it and notice nothing else.
+func (c *Cluster) saveData(ctx context.Context) error {
+	c.etcd.End(etcdGrace)
 	if err := os.CopyFS(c.file("etcd.saved"), os.DirFS(c.file("etcd.data"))); err != nil {
 		return err
 	}
-	return c.resumeAll(ctx)
+	return c.startEtcd(ctx)
 }
 
-// RestoreData puts the saved data back under the same addresses: every revision since then is forgotten, and will be
-// given again to other changes.
-func (c *Cluster) RestoreData(ctx context.Context) error {
-	c.haltAll()
+// Restore is the disaster: everything stops, the copy of Options.Backup takes the place of etcd's data, everything starts.
+// Each revision since the copy is forgotten, and will be given again to other changes.
+func (c *Cluster) Restore(ctx context.Context) error {
+	for _, instance := range c.Instances {
+		instance.process.Kill()
+	}
+	c.etcd.End(etcdGrace)
 	if err := os.RemoveAll(c.file("etcd.data")); err != nil {
 		return err
 	}
 	if err := os.CopyFS(c.file("etcd.data"), os.DirFS(c.file("etcd.saved"))); err != nil {
 		return err
 	}
-	return c.resumeAll(ctx)
-}
-
-func (c *Cluster) haltAll() {
-	for _, instance := range c.Instances {
-		instance.process.Kill()
-	}
-	const grace = 10 * time.Second
-	c.etcd.End(grace)
-}
-
-func (c *Cluster) resumeAll(ctx context.Context) error {
 	if err := c.startEtcd(ctx); err != nil {
 		return err
 	}

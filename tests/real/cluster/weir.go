@@ -32,36 +32,40 @@ const readyLine = "ready: "
 // weirLimit bounds weir's start, with mirrors of what the seed made.
 const weirLimit = 60 * time.Second
 
-func (c *Cluster) startWeir(ctx context.Context) error {
+// StartWeir starts one more weir in front of the same apiservers; the caller ends it. What stands in for weir is shared.
+func (c *Cluster) StartWeir(ctx context.Context, name string, mirrors []string) (*Weir, error) {
 	if c.options.Plain {
-		c.Weir = &Weir{Endpoint: c.Gated.Direct(), Plain: true}
-		return nil
+		return &Weir{Endpoint: c.Gated.behindRelay(), Plain: true}, nil
 	}
-	kubeconfig, err := c.WriteKubeconfig("weir-upstream", c.A.behindRelay(), WeirToken)
+	kubeconfig, err := c.WriteKubeconfig(name+"-upstream", c.A.behindRelay(), WeirToken)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	written := c.file("weir-clients.kubeconfig")
+	written := c.file(name + "-clients.kubeconfig")
 	reader, writer := io.Pipe()
 	process, err := start(command{
-		name: "weir", binary: weirBinary(), dir: c.Dir, stdout: writer,
+		name: name, binary: weirBinary(), dir: c.Dir, stdout: writer,
 		args: []string{
 			"serve", "--kubeconfig", kubeconfig,
 			"--upstream", c.A.behindRelay().URL, "--upstream", c.B.behindRelay().URL,
 			"--listen", "127.0.0.1:0",
-			"--mirror", strings.Join(c.options.Mirrors, ","),
+			"--mirror", strings.Join(mirrors, ","),
 			"--write-kubeconfig", written,
 		},
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	c.Weir = &Weir{process: process}
+	w := &Weir{process: process}
 	if err := awaitLine(ctx, process, reader); err != nil {
-		return fmt.Errorf("weir: %w\n%s", err, process.Tail())
+		process.Kill()
+		return nil, fmt.Errorf("%s: %w\n%s", name, err, process.Tail())
 	}
-	c.Weir.Endpoint, err = readEndpoint(written)
-	return err
+	if w.Endpoint, err = readEndpoint(written); err != nil {
+		process.Kill()
+		return nil, err
+	}
+	return w, nil
 }
 
 // behindRelay is the instance as weir sees it.
@@ -71,6 +75,13 @@ func (i *Instance) behindRelay() client.Endpoint {
 
 // Process is weir's process; nil when an apiserver stands in.
 func (w *Weir) Process() *Process { return w.process }
+
+// Kill ends weir without notice.
+func (w *Weir) Kill() {
+	if w.process != nil {
+		w.process.Kill()
+	}
+}
 
 func (w *Weir) close() {
 	if w.process != nil {

@@ -33,6 +33,7 @@ var collections = []string{
 	"/api/v1/services?",
 	"/api/v1/namespaces/lock/services?",
 	"/api/v1/namespaces?labelSelector=reach",
+	"/api/v1/namespaces?fieldSelector=metadata.name%3Dlock",
 	"/apis/apps/v1/deployments?",
 	"/apis/apps/v1/namespaces/lock-a/deployments?",
 	"/apis/metering.weir.test/v1/gauges?",

@@ -25,11 +25,12 @@ type chain struct {
 	rv    uint64
 	items [][]byte
 	pages int
+	left  []int64 // what each page but the last said of the items after it
 }
 
-// TestPG07_PagesUnderWritesAreOneSnapshot reads chains of pages while the collection changes under them: from weir alone,
+// TestPG07_PG10_PagesUnderWritesAreOneSnapshot reads chains of pages while the collection changes under them: from weir alone,
 // begun at upstream, and going to and fro between both.
-func TestPG07_PagesUnderWritesAreOneSnapshot(t *testing.T) {
+func TestPG07_PG10_PagesUnderWritesAreOneSnapshot(t *testing.T) {
 	upstream := direct(t, cluster.AdminToken)
 	space := namespace(t)
 	path := configMaps.in(space)
@@ -78,6 +79,9 @@ func follow(t testing.TB, path string, clients ...*client.Client) chain {
 			c.items = append(c.items, item)
 		}
 		c.pages++
+		if left := list.Metadata.RemainingItemCount; left != nil {
+			c.left = append(c.left, *left)
+		}
 		assertPage(t, from.Endpoint.Name, list, c)
 		if list.Metadata.Continue == "" {
 			return c
@@ -119,6 +123,11 @@ func assertSnapshot(t testing.TB, what string, upstream *client.Client, path str
 	if len(whole.Items) != len(c.items) {
 		t.Errorf("%s: %d items in %d pages at %d, upstream has %d", what, len(c.items), c.pages, c.rv, len(whole.Items))
 		return
+	}
+	for page, left := range c.left {
+		if want := len(whole.Items) - (page+1)*pageSize; int(left) != want {
+			t.Errorf("%s: page %d says that %d items are left, want %d", what, page+1, left, want)
+		}
 	}
 	for i := range c.items {
 		if !bytes.Equal(c.items[i], whole.Items[i]) {

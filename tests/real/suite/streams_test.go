@@ -159,8 +159,8 @@ var badQueries = []string{
 	"watch=1&limit=x", "watch=1&labelSelector=%3D", "timeout=abc&resourceVersion=0",
 }
 
-// TestBW11_BadRequestsAreRefusedAsUpstreamDoes compares whole answers.
-func TestBW11_BadRequestsAreRefusedAsUpstreamDoes(t *testing.T) {
+// TestBadRequestsAreRefusedAsUpstreamDoes compares whole answers.
+func TestBadRequestsAreRefusedAsUpstreamDoes(t *testing.T) {
 	t.Parallel()
 	weir, upstream := through(t, cluster.AdminToken), direct(t, cluster.AdminToken)
 	for _, path := range []string{configMaps.in("lock"), gauges.in("lock"), "/api/v1/nodes", "/api/v1/pods"} {

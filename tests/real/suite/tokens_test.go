@@ -3,6 +3,7 @@ package suite
 import (
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -35,4 +36,9 @@ var tokenField = regexp.MustCompile(`"continue":"[^"]+"`)
 // withoutToken blanks a list's token, so that the rest can be compared as bytes.
 func withoutToken(body []byte) []byte {
 	return tokenField.ReplaceAll(body, []byte(`"continue":"…"`))
+}
+
+// writeToken makes a token that no server gave out; the start is written as JSON text.
+func writeToken(rv int64, start string) string {
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"v":"meta.k8s.io/v1","rv":%d,"start":"%s"}`, rv, start))
 }

@@ -193,8 +193,8 @@ func TestCT02_WatchEndsWhenItsTimeIsUp(t *testing.T) {
 	}
 }
 
-// TestBW08_BookmarksComeBeforeTheEnd gives a watch a reason for bookmarks in another namespace.
-func TestBW08_BookmarksComeBeforeTheEnd(t *testing.T) {
+// TestBW08_BW09_BookmarksComeBeforeTheEnd gives a watch a reason for bookmarks in another namespace.
+func TestBW08_BW09_BookmarksComeBeforeTheEnd(t *testing.T) {
 	t.Parallel()
 	for _, k := range bothKinds {
 		t.Run(k.plural, func(t *testing.T) {
@@ -208,6 +208,7 @@ func TestBW08_BookmarksComeBeforeTheEnd(t *testing.T) {
 			began := time.Now()
 			asked := watchMirrored(t, weir, query+"&allowWatchBookmarks=true")
 			unasked := watchMirrored(t, weir, query)
+			filtered := watchMirrored(t, weir, query+"&allowWatchBookmarks=true&labelSelector=color%3Dnone")
 			moved := write(t, upstream, http.MethodPost, k.in(elsewhere), k.object("other", ""))
 
 			events, err := asked.Rest(patience)
@@ -229,6 +230,10 @@ func TestBW08_BookmarksComeBeforeTheEnd(t *testing.T) {
 			}
 			for _, fault := range record.CheckWatch(recorder.History, record.All, record.Watched{After: from, UpTo: last, Events: events}) {
 				t.Error(fault)
+			}
+			nothing, err := filtered.Rest(patience)
+			if marks := bookmarksOf(nothing); err != nil || len(marks) == 0 || marks[0].Meta().RV() < moved {
+				t.Errorf("a watch that matches nothing got %d bookmarks, want one at %d or later (%v)", len(marks), moved, err)
 			}
 			quiet, err := unasked.Rest(patience)
 			if err != nil || len(bookmarksOf(quiet)) > 0 {
