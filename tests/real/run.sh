@@ -5,6 +5,9 @@
 set -uo pipefail
 cd "$(dirname "$0")"
 ./build.sh > /dev/null || { echo "real: the programs could not be built" >&2; exit 1; }
+unformatted=$(gofmt -l .)
+[ -z "$unformatted" ] || { echo "real: not formatted: $unformatted" >&2; exit 1; }
+go vet ./... || exit 1
 output=$(mktemp)
 trap 'rm -f "$output"' EXIT
 go test ./... -count=1 -timeout "${WEIR_TIMEOUT:-20m}" -json "$@" > "$output"
