@@ -1,1 +1,10 @@
-//! shards, merge, hub, HTTP, authorization and passthrough.
+//! The proxy: shards → merge → hub → http. It terminates client HTTP, authorizes, merges the shards of each mirror into
+//! one order and streams; it holds no objects. What it does not serve itself it passes through.
+
+pub mod auth;
+pub mod http;
+pub mod hub;
+pub mod merge;
+pub mod mirror;
+pub mod passthrough;
+pub mod shards;

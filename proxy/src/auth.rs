@@ -1,0 +1,132 @@
+//! Who may read what. [`authorize`] asks upstream with the caller's own token; the [`Permit`] that it makes is what the
+//! handlers take, so no path serves data unchecked.
+//!
+//! [`authorize`]: Authorizer::authorize
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use serde::{Deserialize, Serialize};
+use tracing::debug;
+use weir_core::request_info::RequestInfo;
+use weir_upstream::{Affinity, Upstream};
+
+/// Proof that upstream lets the caller read what the request asks for. Only [`Authorizer::authorize`] makes one.
+#[derive(Debug)]
+pub struct Permit(());
+
+/// Why there is no permit. In every case upstream is to answer the request itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoPermit {
+    /// No bearer token: anonymous, or known by something that weir does not judge.
+    #[error("no bearer token")]
+    NoToken,
+    /// The caller asks as somebody else, which upstream judges by rules of its own.
+    #[error("impersonation")]
+    Impersonation,
+    /// Upstream says no.
+    #[error("not allowed")]
+    Denied,
+    /// Upstream did not say.
+    #[error("no decision")]
+    Undecided,
+}
+
+/// Asks upstream.
+#[derive(Clone, Debug)]
+pub struct Authorizer {
+    upstream: Upstream,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Review<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    spec: ReviewSpec<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ReviewSpec<'a> {
+    resource_attributes: ResourceAttributes<'a>,
+}
+
+#[derive(Serialize)]
+struct ResourceAttributes<'a> {
+    namespace: &'a str,
+    verb: &'a str,
+    group: &'a str,
+    version: &'a str,
+    resource: &'a str,
+    subresource: &'a str,
+    name: &'a str,
+}
+
+#[derive(Deserialize)]
+struct Reviewed {
+    status: Decision,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Decision {
+    allowed: bool,
+    denied: bool,
+    evaluation_error: String,
+}
+
+// === impl Authorizer ===
+
+impl Authorizer {
+    /// Over this upstream.
+    pub fn new(upstream: Upstream) -> Self {
+        Self { upstream }
+    }
+
+    /// Whether the caller may do what the request asks, as upstream would decide it. Anything but a plain yes is no.
+    pub async fn authorize(&self, headers: &HeaderMap, info: &RequestInfo) -> Result<Permit, NoPermit> {
+        if headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
+            return Err(NoPermit::Impersonation);
+        }
+        let token = headers.get(AUTHORIZATION).ok_or(NoPermit::NoToken)?;
+        let is_bearer = token.as_bytes().get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"bearer "));
+        if !is_bearer || token.len() == 7 {
+            return Err(NoPermit::NoToken);
+        }
+        let body = serde_json::to_vec(&Review::of(info)).map_err(|_| NoPermit::Undecided)?;
+        let answer = self.upstream.review(token, Bytes::from(body), Affinity::default()).await;
+        let answer = answer.map_err(|error| {
+            debug!(error = &error as &dyn std::error::Error, "no answer to an access review");
+            NoPermit::Undecided
+        })?;
+        if !answer.status.is_success() {
+            return Err(NoPermit::Denied);
+        }
+        let Reviewed { status } = serde_json::from_slice(&answer.body).map_err(|_| NoPermit::Undecided)?;
+        let is_plain_yes = status.allowed && !status.denied && status.evaluation_error.is_empty();
+        if is_plain_yes { Ok(Permit(())) } else { Err(NoPermit::Denied) }
+    }
+}
+
+// === impl Review ===
+
+impl<'a> Review<'a> {
+    fn of(info: &'a RequestInfo) -> Self {
+        Self {
+            api_version: "authorization.k8s.io/v1",
+            kind: "SelfSubjectAccessReview",
+            spec: ReviewSpec {
+                resource_attributes: ResourceAttributes {
+                    namespace: &info.namespace,
+                    verb: info.verb.as_str(),
+                    group: &info.group,
+                    version: &info.version,
+                    resource: &info.resource,
+                    subresource: &info.subresource,
+                    name: &info.name,
+                },
+            },
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Client HTTP: connections, the way of a request, and the bodies of lists and watches. A request is answered from a mirror
+//! or passed through; which of the two is decided in [`answer`], before anything is sent.
+
+pub mod answer;
+pub mod body;
+pub mod fail;
+pub mod gate;
+pub mod get;
+pub mod list;
+pub mod list_body;
+pub mod pretty;
+pub mod request;
+pub mod server;
+pub mod watch;
+pub mod watch_body;

@@ -1,0 +1,42 @@
+//! Errors as HTTP, and the headers that every answer of weir's own carries. No other file writes a Status to a client.
+
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::request::Parts;
+use http::{Response, StatusCode, header};
+use weir_core::Status;
+
+use super::body::ProxyBody;
+
+/// The header that says who answered.
+pub const ANSWERED_BY: &str = "weir-answered-by";
+
+/// 429: come back in a second.
+pub fn busy(message: &'static str) -> Status {
+    Status::too_many_requests(message, 1)
+}
+
+/// An answer from a mirror, in JSON.
+pub fn json(body: ProxyBody) -> Response<ProxyBody> {
+    let mut response = Response::new(body);
+    mark(&mut response, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// A Status in the encoding that errors to this request have.
+pub fn outcome(parts: &Parts, status: &Status) -> Response<ProxyBody> {
+    let _ = parts;
+    let mut response = Response::new(ProxyBody::full(status.to_json()));
+    *response.status_mut() = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    mark(&mut response, HeaderValue::from_static("application/json"));
+    if let Some(seconds) = status.retry_after_seconds() {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+fn mark(response: &mut Response<ProxyBody>, content_type: HeaderValue) {
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, content_type);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    headers.insert(ANSWERED_BY, HeaderValue::from_static("mirror"));
+}

@@ -1,0 +1,139 @@
+//! Answers to lists: at which revision, whose objects, up to where. An answer that cannot be exact is not given here.
+
+use std::sync::Arc;
+
+use weir_core::continue_token::{ContinueToken, KeySpelling, TokenVersion};
+use weir_core::interest::{Interest, Scope};
+use weir_core::message::{SnapshotStart, Unanswered};
+use weir_core::options::{Freshness, ListAt, ListIntent, PageLimit};
+use weir_core::{Object, ObjectKey, ResourceVersion, Status};
+
+use super::list_body::{Items, ListMeta};
+use crate::mirror::Mirror;
+use crate::passthrough::Passed;
+
+/// What comes of a list.
+#[derive(Debug)]
+pub enum Listed {
+    /// The mirror answers.
+    Answer(ListMeta, Items),
+    /// Upstream has to answer.
+    Pass(Passed),
+    /// Neither may: this is the answer.
+    Refuse(Status),
+}
+
+/// A list that is being answered.
+#[derive(Debug)]
+pub struct Listing<'a> {
+    /// The mirror.
+    pub mirror: &'a Mirror,
+    /// What is listed.
+    pub interest: Arc<Interest>,
+    /// The namespace that tokens are relative to.
+    pub namespace: Option<&'a str>,
+}
+
+// === impl Listing ===
+
+impl Listing<'_> {
+    /// The answer to a list with this intent.
+    pub fn answer(&self, intent: &ListIntent) -> Listed {
+        let (at, start) = match self.place(&intent.at) {
+            Ok(place) => place,
+            Err(other) => return other,
+        };
+        let read = match intent.limit {
+            None => self.whole(at, start),
+            Some(limit) => self.page(at, start, limit),
+        };
+        read.map_or_else(|unanswered| self.unanswered(unanswered, at), |(meta, items)| Listed::Answer(meta, items))
+    }
+
+    /// At which revision, and from which key on.
+    fn place(&self, at: &ListAt) -> Result<(ResourceVersion, Option<SnapshotStart>), Listed> {
+        let newest = self.mirror.newest().ok_or(Listed::Pass(Passed::Loading))?;
+        match at {
+            ListAt::Latest(Freshness::Any) => Ok((newest, None)),
+            ListAt::Latest(Freshness::Consistent) => Err(Listed::Pass(Passed::Freshness)),
+            ListAt::Latest(Freshness::NotOlderThan(wanted)) if *wanted <= newest => Ok((newest, None)),
+            ListAt::Latest(Freshness::NotOlderThan(_)) => Err(Listed::Pass(Passed::NotReached)),
+            ListAt::Exact(at) => Ok((*at, None)),
+            ListAt::Continue(continuation) => {
+                let token = continuation.decode(ContinueToken::decode).map_err(Listed::Refuse)?;
+                match token.rv {
+                    TokenVersion::At(at) => Ok((at, Some(self.start(&token)))),
+                    TokenVersion::Latest => Err(Listed::Pass(Passed::Freshness)),
+                }
+            }
+        }
+    }
+
+    fn start(&self, token: &ContinueToken) -> SnapshotStart {
+        SnapshotStart::At(match self.namespace {
+            Some(namespace) => format!("{namespace}/{}", token.start).into(),
+            None => token.start.as_str().into(),
+        })
+    }
+
+    /// Everything from the start on, read while it is sent.
+    fn whole(&self, at: ResourceVersion, start: Option<SnapshotStart>) -> Result<(ListMeta, Items), Unanswered> {
+        let snapshot = self.mirror.shards().snapshot(&self.interest, at, start)?;
+        Ok((self.meta(at), Items::Rest(snapshot)))
+    }
+
+    /// At most `limit` objects, and the token of what follows. There is a token as soon as there is another object in the
+    /// scope, whether or not the selectors would let it through.
+    fn page(
+        &self,
+        at: ResourceVersion,
+        start: Option<SnapshotStart>,
+        limit: PageLimit,
+    ) -> Result<(ListMeta, Items), Unanswered> {
+        let limit = usize::try_from(limit.get()).unwrap_or(usize::MAX);
+        let shards = self.mirror.shards();
+        let objects = shards.snapshot(&self.interest, at, start)?.next(limit)?;
+        let mut meta = self.meta(at);
+        let Some(last) = objects.get(limit - 1).map(|object| object.key().clone()) else {
+            return Ok((meta, Items::Page(objects)));
+        };
+        let behind = SnapshotStart::Behind(last.clone());
+        if self.has_more(at, behind.clone())? {
+            meta.continue_token = self.token(&last, at).encode(KeySpelling::Slash);
+            if self.interest.has_no_selector() {
+                meta.remaining = Some(shards.count(&self.interest.scope, at, Some(&behind))?);
+            }
+        }
+        Ok((meta, Items::Page(objects)))
+    }
+
+    fn has_more(&self, at: ResourceVersion, behind: SnapshotStart) -> Result<bool, Unanswered> {
+        let scope = Scope { namespace: self.interest.scope.namespace.clone(), name: None };
+        let everything = Arc::new(Interest::new(scope, Default::default(), Vec::new(), None));
+        let next: Vec<Arc<Object>> = self.mirror.shards().snapshot(&everything, at, Some(behind))?.next(1)?;
+        Ok(!next.is_empty())
+    }
+
+    fn token(&self, last: &ObjectKey, at: ResourceVersion) -> ContinueToken {
+        let key = match self.namespace {
+            Some(_) => last.name(),
+            None => last.as_str(),
+        };
+        ContinueToken::after(key, at)
+    }
+
+    fn meta(&self, at: ResourceVersion) -> ListMeta {
+        let shard = self.interest.shard.as_ref().map(ToString::to_string);
+        ListMeta { at, continue_token: String::new(), remaining: None, shard }
+    }
+
+    /// What the mirror no longer or not yet has, upstream may have.
+    fn unanswered(&self, unanswered: Unanswered, at: ResourceVersion) -> Listed {
+        tracing::debug!(%unanswered, %at, resource = %self.mirror.spec().resource, "list not in the window");
+        match unanswered {
+            Unanswered::TooOld { .. } => Listed::Pass(Passed::TooOld),
+            Unanswered::NotReached { .. } => Listed::Pass(Passed::NotReached),
+            Unanswered::NotMine | Unanswered::Empty => Listed::Pass(Passed::Loading),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Accepting clients: TLS, HTTP/1.1 or HTTP/2 by what the client asks for, and the end of connections when the process
+//! stops. Every request goes to [`Proxy::answer`].
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tracing::debug;
+use weir_daemon::{Lifecycle, Listener};
+use weir_upstream::TaskExecutor;
+
+use super::answer::Proxy;
+
+/// How long a handshake may take.
+const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
+/// How long a client may take for the head of a request.
+const HEAD_LIMIT: Duration = Duration::from_secs(32);
+/// Requests at once on one HTTP/2 connection; client-go puts all its watches on one.
+const STREAMS: u32 = 1_000;
+/// Bytes that HTTP/2 buffers for one stream that its client does not read.
+const STREAM_BUFFER: usize = 64 << 10;
+/// How often a silent HTTP/2 client is asked whether it is there, and how long it may take to say so.
+const PING_EVERY: Duration = Duration::from_secs(30);
+const PING_LIMIT: Duration = Duration::from_secs(15);
+
+/// Serves clients.
+#[derive(Clone)]
+pub struct Server {
+    proxy: Arc<Proxy>,
+    acceptor: TlsAcceptor,
+    lifecycle: Lifecycle,
+}
+
+// === impl Server ===
+
+impl Server {
+    /// A server with this TLS configuration.
+    pub fn new(proxy: Arc<Proxy>, acceptor: TlsAcceptor, lifecycle: Lifecycle) -> Self {
+        Self { proxy, acceptor, lifecycle }
+    }
+
+    /// Accepts until the process stops.
+    pub async fn run(self, listener: Listener) {
+        loop {
+            tokio::select! {
+                biased;
+                () = self.lifecycle.token().cancelled() => return,
+                (stream, _) = listener.accept() => {
+                    let server = self.clone();
+                    self.lifecycle.spawn("client connection", async move { server.connection(stream).await });
+                }
+            }
+        }
+    }
+
+    async fn connection(self, stream: TcpStream) {
+        let handshake = tokio::time::timeout(HANDSHAKE_LIMIT, self.acceptor.accept(stream)).await;
+        let Ok(Ok(stream)) = handshake else {
+            debug!("handshake failed");
+            return;
+        };
+        let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        let served = if is_h2 { self.http2(stream).await } else { self.http1(stream).await };
+        if let Err(error) = served {
+            debug!(%error, "client connection ended");
+        }
+    }
+
+    async fn http1(self, stream: TlsStream<TcpStream>) -> Result<(), hyper::Error> {
+        let proxy = self.proxy;
+        let service = service_fn(move |request| {
+            let proxy = proxy.clone();
+            async move { Ok::<_, Infallible>(proxy.answer(request).await) }
+        });
+        let mut builder = http1::Builder::new();
+        builder.timer(TokioTimer::new()).header_read_timeout(HEAD_LIMIT);
+        let connection = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
+        let mut connection = std::pin::pin!(connection);
+        tokio::select! {
+            served = connection.as_mut() => return served,
+            () = self.lifecycle.token().cancelled() => connection.as_mut().graceful_shutdown(),
+        }
+        connection.await
+    }
+
+    async fn http2(self, stream: TlsStream<TcpStream>) -> Result<(), hyper::Error> {
+        let proxy = self.proxy;
+        let service = service_fn(move |request| {
+            let proxy = proxy.clone();
+            async move { Ok::<_, Infallible>(proxy.answer(request).await) }
+        });
+        let mut builder = http2::Builder::new(TaskExecutor::new(self.lifecycle.clone(), "client stream"));
+        builder
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(STREAMS)
+            .max_send_buf_size(STREAM_BUFFER)
+            .keep_alive_interval(PING_EVERY)
+            .keep_alive_timeout(PING_LIMIT);
+        let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
+        tokio::select! {
+            served = connection.as_mut() => return served,
+            () = self.lifecycle.token().cancelled() => connection.as_mut().graceful_shutdown(),
+        }
+        connection.await
+    }
+}

@@ -1,0 +1,101 @@
+//! Answers to watches: where they begin, and what is sent before the changes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::Rng;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use weir_core::interest::Interest;
+use weir_core::options::{Freshness, ListOptions, WatchIntent, WatchTimeout};
+use weir_core::{ResourceVersion, Status};
+
+use super::watch_body::{Frames, WatchPlan};
+use crate::hub::follow::Follower;
+use crate::mirror::Mirror;
+use crate::passthrough::Passed;
+
+/// The shortest time that a watch without a wish of its own lasts; the longest is twice that.
+const SHORTEST: Duration = Duration::from_secs(1_800);
+
+/// What comes of a watch.
+pub enum Watched {
+    /// The mirror answers.
+    Answer(Box<WatchPlan>),
+    /// Its time is over before it began.
+    Over,
+    /// Upstream has to answer.
+    Pass(Passed),
+    /// The stream is opened and ends with this error, since clients look for it there.
+    Expired(Status),
+}
+
+/// Where a watch begins.
+struct Beginning {
+    after: ResourceVersion,
+    shows_state: bool,
+    has_end_bookmark: bool,
+}
+
+/// The answer to a watch.
+pub fn watch(mirror: &Mirror, interest: &Arc<Interest>, options: &ListOptions, stop: &CancellationToken) -> Result<Watched, Status> {
+    let intent = options.watch_intent()?;
+    let length = match WatchTimeout::of(options.timeout_seconds) {
+        WatchTimeout::Over => return Ok(Watched::Over),
+        WatchTimeout::Unset => SHORTEST.mul_f64(rand::rng().random_range(1.0..2.0)),
+        WatchTimeout::After(length) => length,
+    };
+    let beginning = match begin(mirror, intent) {
+        Ok(beginning) => beginning,
+        Err(other) => return Ok(other),
+    };
+    // The hub is opened before the snapshot is read, so that what comes after the snapshot is on its way already.
+    let lease = mirror.fanout().follow(interest);
+    let initial = match beginning.shows_state {
+        true => match mirror.shards().snapshot(interest, beginning.after, None) {
+            Ok(snapshot) => Some(snapshot),
+            Err(_) => return Ok(Watched::Pass(Passed::Loading)),
+        },
+        false => None,
+    };
+    let facts = mirror.facts();
+    let now = Instant::now();
+    Ok(Watched::Answer(Box::new(WatchPlan {
+        frames: Frames::new(mirror.spec()),
+        initial,
+        has_end_bookmark: beginning.has_end_bookmark,
+        follower: Follower::new(lease, beginning.after),
+        bookmarks: facts.filter(|_| options.allow_watch_bookmarks).map(|facts| facts.bookmark.clone()),
+        // A time beyond what the clock can count is as good as none.
+        deadline: now.checked_add(length).unwrap_or(now + 2 * SHORTEST),
+        stop: stop.clone(),
+    })))
+}
+
+fn begin(mirror: &Mirror, intent: WatchIntent) -> Result<Beginning, Watched> {
+    let window = mirror.window().ok_or(Watched::Pass(Passed::Loading))?;
+    let newest = mirror.newest().ok_or(Watched::Pass(Passed::Loading))?;
+    let (freshness, shows_state, has_end_bookmark) = match intent {
+        WatchIntent::After(after) => {
+            if after < window.floor {
+                return Err(Watched::Pass(Passed::TooOld));
+            }
+            if !mirror.may_resume(after) {
+                return Err(Watched::Expired(Status::watch_too_old(after, window.floor)));
+            }
+            if after > newest {
+                return Err(Watched::Pass(Passed::NotReached));
+            }
+            return Ok(Beginning { after, shows_state: false, has_end_bookmark: false });
+        }
+        WatchIntent::State { freshness, has_end_bookmark } => (freshness, true, has_end_bookmark),
+        WatchIntent::Changes { freshness } => (freshness, false, false),
+    };
+    match freshness {
+        Freshness::Any => {}
+        Freshness::Consistent => return Err(Watched::Pass(Passed::Freshness)),
+        Freshness::NotOlderThan(wanted) if wanted > newest => return Err(Watched::Pass(Passed::NotReached)),
+        Freshness::NotOlderThan(_) => {}
+    }
+    Ok(Beginning { after: newest, shows_state, has_end_bookmark })
+}

@@ -1,0 +1,222 @@
+//! The bytes of a watch: initial events, the mark of their end, then changes and bookmarks until the deadline. Pulled by
+//! the connection, so a client that does not read costs nothing but its place.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream;
+use rand::Rng;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use weir_core::message::EventKind;
+use weir_core::mirror::{BookmarkTemplate, JsonForm, MirrorSpec};
+use weir_core::{Object, ResourceVersion, Status};
+use weir_upstream::BoxError;
+
+use super::body::{ProxyBody, Segments};
+use crate::hub::follow::{Follower, Next};
+use crate::shards::snapshot::Snapshot;
+
+/// Initial events of one piece of a body.
+const PIECE: usize = 32;
+/// How often an open watch is told how far it is.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// How long before its end it is told once more.
+const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
+
+/// The fixed bytes around the objects of one mirror.
+#[derive(Clone, Debug)]
+pub struct Frames {
+    added: Bytes,
+    modified: Bytes,
+    deleted: Bytes,
+    /// How many bytes of an object the head replaces.
+    skip: usize,
+}
+
+/// What a watch is to send.
+pub struct WatchPlan {
+    /// The bytes around objects.
+    pub frames: Frames,
+    /// Events that show the state at the start.
+    pub initial: Option<Snapshot>,
+    /// Whether a bookmark marks their end.
+    pub has_end_bookmark: bool,
+    /// Changes from then on.
+    pub follower: Follower,
+    /// Bookmarks, if the client takes them.
+    pub bookmarks: Option<BookmarkTemplate>,
+    /// When the watch is over.
+    pub deadline: Instant,
+    /// Ends all watches when the process stops.
+    pub stop: CancellationToken,
+}
+
+/// A watch that is being sent.
+struct Sending {
+    plan: WatchPlan,
+    /// Bookmarks above this one only.
+    baseline: ResourceVersion,
+    next_bookmark: Option<Instant>,
+    is_over: bool,
+}
+
+// === impl Frames ===
+
+impl Frames {
+    /// The frames of a mirror.
+    pub fn new(spec: &MirrorSpec) -> Self {
+        let head = |kind: &str| match spec.form {
+            JsonForm::BuiltIn => format!(
+                r#"{{"type":"{kind}","object":{{"kind":"{}","apiVersion":"{}","#,
+                spec.kind,
+                spec.resource.api_version()
+            ),
+            JsonForm::Custom => format!(r#"{{"type":"{kind}","object":"#),
+        };
+        let skip = match spec.form {
+            JsonForm::BuiltIn => 1,
+            JsonForm::Custom => 0,
+        };
+        Self {
+            added: head("ADDED").into(),
+            modified: head("MODIFIED").into(),
+            deleted: head("DELETED").into(),
+            skip,
+        }
+    }
+
+    fn push(&self, kind: EventKind, object: &Object, to: &mut Segments) {
+        to.push(match kind {
+            EventKind::Added => self.added.clone(),
+            EventKind::Modified => self.modified.clone(),
+            EventKind::Deleted => self.deleted.clone(),
+        });
+        to.push(object.bytes().slice(self.skip..));
+        to.push(Bytes::from_static(b"}\n"));
+    }
+}
+
+/// The body of a watch.
+pub fn watch(plan: WatchPlan) -> ProxyBody {
+    let sending = Sending::new(plan);
+    ProxyBody::stream(stream::try_unfold(sending, |mut sending| async move {
+        Ok::<_, BoxError>(sending.next().await?.map(|piece| (piece, sending)))
+    }))
+}
+
+// === impl Sending ===
+
+impl Sending {
+    fn new(plan: WatchPlan) -> Self {
+        let baseline = plan.follower.cursor();
+        let mut sending = Self { plan, baseline, next_bookmark: None, is_over: false };
+        // Who owes an end mark is looked at at once, and so may get an ordinary bookmark right behind it.
+        sending.next_bookmark = match sending.plan.has_end_bookmark {
+            true => Some(Instant::now() + Duration::from_millis(rand::rng().random_range(0..1_250))),
+            false => sending.schedule(),
+        };
+        sending
+    }
+
+    /// The next piece; `None` at the end.
+    async fn next(&mut self) -> Result<Option<Segments>, BoxError> {
+        if self.is_over || Instant::now() >= self.plan.deadline {
+            return Ok(None);
+        }
+        if self.plan.initial.is_some() {
+            return self.initial_events().map(Some);
+        }
+        loop {
+            match self.plan.follower.next() {
+                Next::Events(events) => {
+                    let mut piece = Segments::default();
+                    for event in &events {
+                        self.plan.frames.push(event.kind, &event.object, &mut piece);
+                    }
+                    piece.extend(self.due_bookmark());
+                    return Ok(Some(piece));
+                }
+                Next::Ended(_) => return Ok(Some(self.expired())),
+                Next::Nothing(_) => {
+                    if let Some(bookmark) = self.due_bookmark() {
+                        return Ok(Some(bookmark));
+                    }
+                }
+            }
+            let wake = self.next_bookmark.map_or(self.plan.deadline, |at| at.min(self.plan.deadline));
+            tokio::select! {
+                biased;
+                () = self.plan.stop.cancelled() => return Ok(None),
+                () = self.plan.follower.changed() => {}
+                () = tokio::time::sleep_until(wake) => {
+                    if wake >= self.plan.deadline {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+
+    fn initial_events(&mut self) -> Result<Segments, BoxError> {
+        let mut piece = Segments::default();
+        let Some(snapshot) = &mut self.plan.initial else { return Ok(piece) };
+        let objects = snapshot.next(PIECE)?;
+        let is_end = objects.is_empty();
+        for object in &objects {
+            self.plan.frames.push(EventKind::Added, object, &mut piece);
+        }
+        if is_end {
+            let at = snapshot.at();
+            self.plan.initial = None;
+            if let Some(template) = self.plan.bookmarks.as_ref().filter(|_| self.plan.has_end_bookmark) {
+                piece = bookmark(template.end(), at);
+            }
+        }
+        Ok(piece)
+    }
+
+    /// A bookmark, if one is due and has something to say.
+    fn due_bookmark(&mut self) -> Option<Segments> {
+        let at = self.next_bookmark?;
+        if Instant::now() < at {
+            return None;
+        }
+        self.next_bookmark = self.schedule();
+        let reached = self.plan.follower.cursor();
+        let template = self.plan.bookmarks.as_ref()?;
+        (reached > self.baseline).then(|| bookmark(template.plain(), reached))
+    }
+
+    /// When the next bookmark is due: up to a second before the minute or the end, up to 1.25 s behind it.
+    fn schedule(&self) -> Option<Instant> {
+        self.plan.bookmarks.as_ref()?;
+        let now = Instant::now();
+        let last = self.plan.deadline.checked_sub(BOOKMARK_BEFORE_END).filter(|last| *last > now)?;
+        let due = last.min(now + BOOKMARK_EVERY);
+        let late = Duration::from_millis(rand::rng().random_range(0..2_250));
+        Some((due + late).checked_sub(Duration::from_secs(1)).unwrap_or(now).max(now))
+    }
+
+    fn expired(&mut self) -> Segments {
+        self.is_over = true;
+        let floor = self.plan.follower.floor();
+        let status = Status::watch_too_old(self.plan.follower.cursor(), floor);
+        Bytes::from(status.to_watch_line()).into()
+    }
+}
+
+/// A single ERROR event, after which the watch ends.
+pub fn error(status: &Status) -> ProxyBody {
+    ProxyBody::full(status.to_watch_line())
+}
+
+fn bookmark((head, tail): (Bytes, Bytes), at: ResourceVersion) -> Segments {
+    let mut segments = Segments::default();
+    segments.push(Bytes::from_static(br#"{"type":"BOOKMARK","object":"#));
+    segments.push(head);
+    segments.push(at.to_string().into());
+    segments.push(tail);
+    segments.push(Bytes::from_static(b"}\n"));
+    segments
+}

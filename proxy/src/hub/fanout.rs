@@ -1,0 +1,220 @@
+//! The task side of merges and hubs: carries what nodes say into the merges, what the merges want to the nodes, and what
+//! they release into hubs, and wakes the clients of a hub. All of it for one mirror, under one short lock.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+use weir_core::ResourceVersion;
+use weir_core::interest::Interest;
+use weir_core::message::InterestEvent;
+
+use super::{End, Hub, HubBounds, Read};
+use crate::merge::{CREDIT, InterestId, Merges, NodeIndex, Output};
+use crate::shards::Shards;
+
+/// Merges and hubs of one mirror.
+#[derive(Debug)]
+pub struct Fanout {
+    shards: Shards,
+    state: Mutex<State>,
+    wake: Arc<Notify>,
+    /// How far all nodes have come.
+    frontier: watch::Sender<ResourceVersion>,
+    /// The highest position that may not be resumed after upstream was restored.
+    restored: watch::Sender<ResourceVersion>,
+}
+
+#[derive(Debug)]
+struct State {
+    merges: Merges,
+    open: HashMap<Arc<Interest>, Arc<HubCell>>,
+    by_id: HashMap<InterestId, Arc<HubCell>>,
+}
+
+/// A hub shared by its clients.
+#[derive(Debug)]
+struct HubCell {
+    id: InterestId,
+    interest: Arc<Interest>,
+    hub: Mutex<Hub>,
+    /// Counts what was added, so that a client can wait for more.
+    added: watch::Sender<u64>,
+}
+
+/// A client's share of a hub; the interest closes with the last one.
+#[derive(Debug)]
+pub struct Lease {
+    fanout: Arc<Fanout>,
+    cell: Option<Arc<HubCell>>,
+    added: watch::Receiver<u64>,
+}
+
+// === impl Fanout ===
+
+impl Fanout {
+    /// Over the nodes of a mirror. Nothing moves until [`Fanout::run`].
+    pub fn new(shards: Shards) -> Self {
+        let merges = Merges::new(shards.slots(), CREDIT);
+        let state = State { merges, open: HashMap::new(), by_id: HashMap::new() };
+        Self {
+            shards,
+            state: Mutex::new(state),
+            wake: Arc::new(Notify::new()),
+            frontier: watch::Sender::new(ResourceVersion::ZERO),
+            restored: watch::Sender::new(ResourceVersion::ZERO),
+        }
+    }
+
+    /// Carries messages until dropped.
+    pub async fn run(self: Arc<Self>) {
+        let outboxes = self.shards.attach(&self.wake);
+        loop {
+            for (index, outbox) in outboxes.iter().enumerate() {
+                for message in outbox.take() {
+                    let mut state = self.state.lock();
+                    let outputs = state.merges.on_node(NodeIndex(index), message);
+                    self.carry(&mut state, outputs);
+                }
+            }
+            let frontier = self.state.lock().merges.frontier();
+            self.frontier.send_if_modified(|known| std::mem::replace(known, frontier) != frontier);
+            self.wake.notified().await;
+        }
+    }
+
+    /// A share of the interest's hub, which begins at the present if nobody else has it open.
+    pub fn follow(self: &Arc<Self>, interest: &Arc<Interest>) -> Lease {
+        let mut state = self.state.lock();
+        if let Some(cell) = state.open.get(interest) {
+            return Lease { fanout: self.clone(), added: cell.added.subscribe(), cell: Some(cell.clone()) };
+        }
+        let after = state.merges.frontier();
+        let (id, outputs) = state.merges.open(interest.clone(), after);
+        let cell = Arc::new(HubCell {
+            id,
+            interest: interest.clone(),
+            hub: Mutex::new(Hub::new(after, HubBounds::default())),
+            added: watch::Sender::new(0),
+        });
+        state.open.insert(interest.clone(), cell.clone());
+        state.by_id.insert(id, cell.clone());
+        self.carry(&mut state, outputs);
+        Lease { fanout: self.clone(), added: cell.added.subscribe(), cell: Some(cell) }
+    }
+
+    /// The shards, for what lies before a hub.
+    pub fn shards(&self) -> &Shards {
+        &self.shards
+    }
+
+    /// How many distinct interests are open.
+    pub fn interests(&self) -> usize {
+        self.state.lock().open.len()
+    }
+
+    /// How far all nodes have come; zero while one of them holds nothing.
+    pub fn frontier(&self) -> watch::Receiver<ResourceVersion> {
+        self.frontier.subscribe()
+    }
+
+    /// The highest position of a history that upstream went back from; changes when that is noticed.
+    pub fn restored(&self) -> watch::Receiver<ResourceVersion> {
+        self.restored.subscribe()
+    }
+
+    /// Does what the merges want, and what follows from it.
+    fn carry(&self, state: &mut State, outputs: Vec<Output>) {
+        let mut queue = std::collections::VecDeque::from(outputs);
+        while let Some(output) = queue.pop_front() {
+            match output {
+                Output::Send(node, message) => self.shards.send(node.0, message),
+                Output::AskLog(node, id, request) => {
+                    let answer = self.shards.log(node.0, &request);
+                    queue.extend(state.merges.on_log(node, id, answer));
+                }
+                Output::Release(id, events) => {
+                    if let Some(cell) = state.by_id.get(&id) {
+                        cell.push(events);
+                    }
+                }
+                Output::TooOld(id) => {
+                    if let Some(cell) = state.by_id.remove(&id) {
+                        state.open.remove(&cell.interest);
+                        cell.end(End::TooOld);
+                    }
+                }
+                Output::Restored(highest) => {
+                    self.restored.send_replace(highest);
+                }
+            }
+        }
+    }
+
+    fn release(&self, cell: &Arc<HubCell>) {
+        let mut state = self.state.lock();
+        // The two maps hold one each, and the lease that is going holds the third.
+        if Arc::strong_count(cell) > 3 || !state.by_id.contains_key(&cell.id) {
+            return;
+        }
+        state.open.remove(&cell.interest);
+        state.by_id.remove(&cell.id);
+        let outputs = state.merges.close(cell.id);
+        self.carry(&mut state, outputs);
+    }
+}
+
+// === impl HubCell ===
+
+impl HubCell {
+    fn push(&self, events: Vec<InterestEvent>) {
+        self.hub.lock().push(events);
+        self.added.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    fn end(&self, end: End) {
+        self.hub.lock().end(end);
+        self.added.send_modify(|count| *count = count.wrapping_add(1));
+    }
+}
+
+// === impl Lease ===
+
+impl Lease {
+    /// Up to where everything was released. Ask before reading: what is then read to the hub's end covers it.
+    pub fn frontier(&self) -> ResourceVersion {
+        let Some(cell) = &self.cell else { return ResourceVersion::ZERO };
+        self.fanout.state.lock().merges.frontier_of(cell.id).unwrap_or_default()
+    }
+
+    /// At most `max` events after the cursor.
+    pub fn read(&mut self, cursor: ResourceVersion, max: usize) -> Read {
+        self.added.mark_unchanged();
+        self.cell.as_ref().map_or(Read::Ended(End::TooOld), |cell| cell.hub.lock().read(cursor, max))
+    }
+
+    /// Waits until something was added since the last read.
+    pub async fn changed(&mut self) {
+        // The sender lives in the cell that the lease holds, so the channel cannot close.
+        let _ = self.added.changed().await;
+    }
+
+    /// What is followed.
+    pub fn interest(&self) -> Option<&Arc<Interest>> {
+        self.cell.as_ref().map(|cell| &cell.interest)
+    }
+
+    /// The shards behind the hub.
+    pub fn shards(&self) -> &Shards {
+        self.fanout.shards()
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let Some(cell) = self.cell.take() {
+            self.fanout.release(&cell);
+        }
+    }
+}

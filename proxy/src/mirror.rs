@@ -1,0 +1,95 @@
+//! One mirror as the proxy sees it, and the registry of all of them. A mirror starts when it is named in the configuration,
+//! or after an authorized request that it would serve; it can answer once every shard holds a list.
+
+pub mod registry;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use weir_core::ResourceVersion;
+use weir_core::mirror::{MirrorFacts, MirrorSpec};
+use weir_core::window::Window;
+use weir_shard_node::feed::handle::FeedHandle;
+
+use crate::hub::fanout::Fanout;
+use crate::shards::Shards;
+
+/// After upstream was restored, old positions are refused for so long: every client-go retries within 30 s, and a number
+/// of the old history cannot be told from one of the new.
+const REFUSE_AFTER_RESTORE: Duration = Duration::from_secs(75);
+
+/// One mirror.
+#[derive(Debug)]
+pub struct Mirror {
+    spec: Arc<MirrorSpec>,
+    feed: Arc<FeedHandle>,
+    fanout: Arc<Fanout>,
+    /// The highest revision that a list was ever shown at.
+    shown: AtomicU64,
+    refused: Mutex<Option<Refused>>,
+}
+
+/// Positions that may belong to a history that upstream went back from.
+#[derive(Clone, Copy, Debug)]
+struct Refused {
+    up_to: ResourceVersion,
+    until: Instant,
+}
+
+// === impl Mirror ===
+
+impl Mirror {
+    pub(crate) fn new(spec: Arc<MirrorSpec>, feed: Arc<FeedHandle>, fanout: Arc<Fanout>) -> Self {
+        Self { spec, feed, fanout, shown: AtomicU64::new(0), refused: Mutex::default() }
+    }
+
+    /// What is mirrored.
+    pub fn spec(&self) -> &Arc<MirrorSpec> {
+        &self.spec
+    }
+
+    /// What answers repeat of upstream's, once the first list is there.
+    pub fn facts(&self) -> Option<Arc<MirrorFacts>> {
+        self.feed.facts().borrow().clone()
+    }
+
+    /// Merges and hubs.
+    pub fn fanout(&self) -> &Arc<Fanout> {
+        &self.fanout
+    }
+
+    /// The shards.
+    pub fn shards(&self) -> &Shards {
+        self.fanout.shards()
+    }
+
+    /// The revisions that all shards can answer.
+    pub fn window(&self) -> Option<Window> {
+        self.shards().window()
+    }
+
+    /// The newest revision that all shards can answer, never lower than what was shown before; `None` while there is none.
+    pub fn newest(&self) -> Option<ResourceVersion> {
+        let newest = self.window()?.frontier;
+        let shown = self.shown.fetch_max(newest.get(), Ordering::AcqRel);
+        (shown <= newest.get()).then_some(newest)
+    }
+
+    /// Whether a client may go on from `after`: false for a position that may be of another history.
+    pub fn may_resume(&self, after: ResourceVersion) -> bool {
+        self.refused.lock().is_none_or(|refused| after > refused.up_to || Instant::now() >= refused.until)
+    }
+
+    /// Follows what the merges find out about upstream's history; runs until dropped.
+    pub(crate) async fn follow_restores(self: Arc<Self>) {
+        let mut restored = self.fanout.restored();
+        while restored.changed().await.is_ok() {
+            let up_to = *restored.borrow_and_update();
+            self.shown.store(0, Ordering::Release);
+            *self.refused.lock() = Some(Refused { up_to, until: Instant::now() + REFUSE_AFTER_RESTORE });
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! What weir does not serve itself, as upstream serves it: method, raw path and query, headers, bodies and trailers as they
+//! are, in both directions at once, with the credentials of the client and none of weir's. Nothing is collected, nothing
+//! is limited in time.
+//!
+//! What is not passed on, whoever asks: a shard selector (an upstream that does not know it would answer with everything,
+//! or delete everything), identity headers of a front proxy, and a request that has been here before.
+
+mod body;
+mod headers;
+mod passed;
+mod refusal;
+mod tunnel;
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::Arc,
+};
+
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use tracing::debug;
+use weir_core::{Status, query::Query};
+use weir_daemon::Lifecycle;
+use weir_upstream::{Affinity, ForwardError, ForwardedBody, RequestBody, Upstream};
+
+use self::headers::Via;
+pub use self::{body::PassedBody, passed::Passed};
+
+/// The header that says who answered.
+const ANSWERED_BY: &str = "weir-answered-by";
+
+const SHARD_SELECTOR: &str = "shardSelector";
+
+/// Passes requests on to upstream.
+#[derive(Clone, Debug)]
+pub struct Passthrough {
+    upstream: Upstream,
+    lifecycle: Lifecycle,
+    via: Arc<Via>,
+    /// Keyed at random, so that nobody can choose an instance by choosing a token.
+    hasher: RandomState,
+}
+
+// === impl Passthrough ===
+
+impl Passthrough {
+    /// Tunnels of upgrades are spawned by `lifecycle`.
+    pub fn new(upstream: Upstream, lifecycle: Lifecycle) -> Self {
+        Self { upstream, lifecycle, via: Arc::new(Via::random()), hasher: RandomState::new() }
+    }
+
+    /// Upstream's answer. Where there is none, a Status says so, and only a request that certainly was not carried out is
+    /// answered in a way that makes clients send it again.
+    pub async fn forward(&self, request: Request<Incoming>, why: Passed) -> Response<PassedBody> {
+        let is_read = request.method() == Method::GET || request.method() == Method::HEAD;
+        let answer = match self.refuse(&request) {
+            Some(status) => Err(status),
+            None if headers::asks_for_upgrade(&request) => self.upgrade(request).await,
+            None => self.exchange(request).await,
+        };
+        let mut response = answer.unwrap_or_else(|status| refusal::response(&status));
+        debug!(reason = why.reason(), is_read, status = response.status().as_u16(), "passed through");
+        let answered_by = HeaderValue::from_static(why.answered_by());
+        response.headers_mut().insert(ANSWERED_BY, answered_by);
+        response
+    }
+
+    /// What must not reach upstream.
+    fn refuse(&self, request: &Request<Incoming>) -> Option<Status> {
+        if request.method() == Method::CONNECT {
+            return Some(Status::method_not_allowed());
+        }
+        if names_shards(request.uri().query().unwrap_or_default()) {
+            return Some(Status::bad_request(
+                "shardSelector is honoured on lists and watches of mirrored resources only; this request was not sent",
+            ));
+        }
+        self.via.has_passed(request.headers()).then(refusal::looped)
+    }
+
+    async fn exchange(&self, request: Request<Incoming>) -> Result<Response<PassedBody>, Status> {
+        let is_read = request.method() == Method::GET || request.method() == Method::HEAD;
+        let affinity = self.affinity(&request);
+        let request = self.outgoing(request);
+        let answer = self.upstream.forward(request, affinity).await;
+        let mut response = answer.map_err(|error| unanswered(&error, is_read))?;
+        headers::remove_hop_by_hop(response.headers_mut());
+        Ok(response.map(PassedBody::from))
+    }
+
+    async fn upgrade(&self, mut request: Request<Incoming>) -> Result<Response<PassedBody>, Status> {
+        let client = hyper::upgrade::on(&mut request);
+        let protocol = request.headers().get(header::UPGRADE).cloned();
+        let affinity = self.affinity(&request);
+        let mut request = self.outgoing(request);
+        headers::set_upgrade(request.headers_mut(), protocol);
+        // It asks for a tunnel, so sending it twice may start something twice, whatever its method.
+        let answer = self.upstream.upgrade(request, affinity).await;
+        let mut response = answer.map_err(|error| unanswered(&error, false))?;
+        let is_tunnel = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+        let protocol = response.headers().get(header::UPGRADE).cloned();
+        headers::remove_hop_by_hop(response.headers_mut());
+        if is_tunnel {
+            headers::set_upgrade(response.headers_mut(), protocol);
+            let upstream = hyper::upgrade::on(&mut response);
+            tunnel::open(&self.lifecycle, client, upstream);
+            return Ok(response.map(|_: ForwardedBody| PassedBody::empty()));
+        }
+        Ok(response.map(PassedBody::from))
+    }
+
+    fn outgoing(&self, request: Request<Incoming>) -> Request<RequestBody> {
+        let version = request.version();
+        let mut request = request.map(|body| body.map_err(Into::into).boxed_unsync());
+        headers::remove_hop_by_hop(request.headers_mut());
+        headers::remove_foreign_identity(request.headers_mut());
+        // The client has been told to go on by the time its body is read here.
+        request.headers_mut().remove(header::EXPECT);
+        self.via.mark(version, request.headers_mut());
+        request.extensions_mut().clear();
+        request
+    }
+
+    /// One client stays on one instance, also where it has many connections.
+    fn affinity(&self, request: &Request<Incoming>) -> Affinity {
+        if let Some(affinity) = request.extensions().get::<Affinity>() {
+            return *affinity;
+        }
+        let name = |name| request.headers().get(name).map(HeaderValue::as_bytes);
+        Affinity(self.hasher.hash_one((name(header::AUTHORIZATION), name(header::USER_AGENT))))
+    }
+}
+
+/// Whether upstream, or anybody who reads the query more leniently, could see a shard selector in it.
+fn names_shards(raw_query: &str) -> bool {
+    let query = Query::parse(raw_query);
+    query.has(SHARD_SELECTOR) || query.drops(SHARD_SELECTOR)
+}
+
+fn unanswered(error: &ForwardError, is_read: bool) -> Status {
+    debug!(error = error as &dyn std::error::Error, kind = ?error.kind(), "no answer from upstream");
+    match error {
+        ForwardError::Unreachable(_) => refusal::unreachable(),
+        ForwardError::Malformed(_) => Status::bad_request("the request cannot be passed on as it is"),
+        ForwardError::Broken(_) | ForwardError::Answer(_) | ForwardError::Timeout if is_read => {
+            refusal::unreachable()
+        }
+        ForwardError::Broken(_) | ForwardError::Answer(_) | ForwardError::Timeout => {
+            refusal::unknown_outcome()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,194 @@
+//! A passthrough between real connections: what upstream sees, what the client gets, and how either end of it ends.
+
+mod refusals;
+mod scripted;
+mod tunnels;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Request, Response, header};
+use http_body::Frame;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use weir_daemon::Lifecycle;
+use weir_upstream::{BoxError, RequestBody};
+
+use self::scripted::{RawClient, Scripted, front, http2_client, text, within};
+
+fn data(text: &'static str) -> Frame<Bytes> {
+    Frame::data(Bytes::from_static(text.as_bytes()))
+}
+
+fn trailers(value: &'static str) -> Frame<Bytes> {
+    let mut trailers = HeaderMap::new();
+    trailers.insert("x-sum", HeaderValue::from_static(value));
+    Frame::trailers(trailers)
+}
+
+#[tokio::test]
+async fn upstream_sees_the_request_byte_for_byte_without_what_is_not_its_business() {
+    let life = Lifecycle::new();
+    let (upstream, mut heads) = Scripted::raw(&life, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
+    let address = front(&life, vec![upstream.url.clone()]).await;
+    let mut client = RawClient::connect(address).await;
+    client
+        .write(concat!(
+            "PATCH /api/v1/a%2Fb/..;x//c?b=%20&&a=+&a=%41&x=%zz HTTP/1.1\r\n",
+            "Host: weir\r\nAccept: one\r\nUser-Agent: kubectl/v1\r\nAuthorization: Bearer of-client\r\n",
+            "Impersonate-User: jane\r\nX-Remote-User: admin\r\nX_Remote_Group: system:masters\r\n",
+            "Connection: keep-alive, X-Hop\r\nX-Hop: 1\r\nKeep-Alive: 5\r\nAccept: two\r\nContent-Length: 0\r\n\r\n",
+        ))
+        .await;
+    assert!(client.head().await.starts_with("HTTP/1.1 200 OK\r\n"));
+    let head = within(heads.recv()).await.unwrap();
+    let mut lines = head.trim_end().split("\r\n");
+    assert_eq!(lines.next(), Some("PATCH /api/v1/a%2Fb/..;x//c?b=%20&&a=+&a=%41&x=%zz HTTP/1.1"));
+    let (marks, mut lines): (Vec<_>, Vec<_>) = lines.partition(|line| line.starts_with("via: "));
+    assert!(marks.len() == 1 && marks[0].starts_with("via: 1.1 weir-"), "{marks:?}");
+    lines.sort_unstable();
+    let host = format!("host: {}", upstream.url.authority().unwrap());
+    assert_eq!(
+        lines,
+        [
+            "accept: one",
+            "accept: two",
+            "authorization: Bearer of-client",
+            "content-length: 0",
+            &host,
+            "impersonate-user: jane",
+            "user-agent: kubectl/v1"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn the_answer_comes_as_it_is_with_a_word_on_who_gave_it() {
+    let life = Lifecycle::new();
+    let answer = concat!(
+        "HTTP/1.1 409 Conflict\r\nWarning: 299 - \"one\"\r\nContent-Type: text/plain\r\nWarning: 299 - \"two\"\r\n",
+        "Connection: close\r\nAudit-Id: 7\r\nWeir-Answered-By: somebody\r\nDate: then\r\nContent-Length: 2\r\n\r\nno",
+    );
+    let (upstream, _heads) = Scripted::raw(&life, answer).await;
+    let address = front(&life, vec![upstream.url.clone()]).await;
+    let mut client = RawClient::connect(address).await;
+    client.write("GET / HTTP/1.1\r\nHost: weir\r\n\r\n").await;
+    let head = client.head().await;
+    assert_eq!(
+        head,
+        concat!(
+            "HTTP/1.1 409 Conflict\r\nwarning: 299 - \"one\"\r\nwarning: 299 - \"two\"\r\n",
+            "content-type: text/plain\r\naudit-id: 7\r\nweir-answered-by: passed; not mirrored\r\n",
+            "date: then\r\ncontent-length: 2\r\n\r\n",
+        )
+    );
+    assert_eq!(client.until("no").await, "no");
+}
+
+async fn echo(request: Request<Incoming>) -> Result<Response<RequestBody>, BoxError> {
+    let mut response = Response::new(request.into_body().map_err(Into::into).boxed_unsync());
+    response.headers_mut().insert(header::TRAILER, HeaderValue::from_static("x-sum"));
+    Ok(response)
+}
+
+#[tokio::test]
+async fn bodies_stream_both_ways_at_once_and_trailers_follow() {
+    let life = Lifecycle::new();
+    for upstream in [Scripted::http1(&life, echo).await, Scripted::http2(&life, echo).await] {
+        let address = front(&life, vec![upstream.url.clone()]).await;
+        let mut client = http2_client(&life, address).await;
+        let (feeder, body) = scripted::fed();
+        let mut request = Request::post("http://weir/").body(body).unwrap();
+        request.headers_mut().insert(header::TE, HeaderValue::from_static("trailers"));
+        request.headers_mut().insert(header::TRAILER, HeaderValue::from_static("x-sum"));
+        let mut answer = within(client.send_request(request)).await.unwrap().into_body();
+        for part in ["one", "two", "three"] {
+            feeder.send(Ok(data(part))).await.unwrap();
+            let frame = within(answer.frame()).await.unwrap().unwrap();
+            assert_eq!(frame.into_data().unwrap(), part, "it comes back before the next is sent");
+        }
+        feeder.send(Ok(trailers("9"))).await.unwrap();
+        drop(feeder);
+        let frame = within(answer.frame()).await.unwrap().unwrap();
+        assert_eq!(frame.into_trailers().unwrap()["x-sum"], "9");
+        assert!(within(answer.frame()).await.is_none());
+    }
+}
+
+#[tokio::test]
+async fn a_watch_is_flushed_event_by_event_to_an_http1_client() {
+    let life = Lifecycle::new();
+    let (feeder, body) = scripted::fed();
+    let body = std::sync::Mutex::new(Some(body));
+    let body = std::sync::Arc::new(body);
+    let upstream = Scripted::http2(&life, move |_| {
+        let body = body.lock().unwrap().take().unwrap();
+        async move { Ok(Response::new(body)) }
+    })
+    .await;
+    let address = front(&life, vec![upstream.url.clone()]).await;
+    let mut client = RawClient::connect(address).await;
+    client.write("GET /?watch=1 HTTP/1.1\r\nHost: weir\r\n\r\n").await;
+    let head = client.head().await;
+    assert!(head.contains("transfer-encoding: chunked"), "the head comes before any event: {head}");
+    feeder.send(Ok(data("event\n"))).await.unwrap();
+    assert_eq!(client.until("event\n\r\n").await, "6\r\nevent\n\r\n");
+    feeder.send(Ok(data("next\n"))).await.unwrap();
+    assert_eq!(client.until("next\n\r\n").await, "5\r\nnext\n\r\n");
+    drop(feeder);
+    assert_eq!(client.until("0\r\n\r\n").await, "0\r\n\r\n", "a clean end ends cleanly");
+}
+
+#[tokio::test]
+async fn a_broken_answer_breaks_the_clients_stream() {
+    let life = Lifecycle::new();
+    for cut in [
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nfirst",
+    ] {
+        let (upstream, _heads) = Scripted::raw(&life, cut).await;
+        let address = front(&life, vec![upstream.url.clone()]).await;
+        let mut client = RawClient::connect(address).await;
+        client.write("GET / HTTP/1.1\r\nHost: weir\r\n\r\n").await;
+        let answer = client.rest().await;
+        assert!(answer.contains("first") && !answer.contains("0\r\n\r\n"), "{answer}");
+
+        let mut client = http2_client(&life, address).await;
+        let answer = within(client.send_request(Request::get("http://weir/").body(text("")).unwrap())).await;
+        let mut body = answer.unwrap().into_body();
+        assert_eq!(within(body.frame()).await.unwrap().unwrap().into_data().unwrap(), "first");
+        assert!(within(body.frame()).await.unwrap().is_err());
+    }
+}
+
+#[tokio::test]
+async fn upstream_stops_when_the_client_goes() {
+    let life = Lifecycle::new();
+    let (feeder, body) = scripted::fed();
+    let body = std::sync::Arc::new(std::sync::Mutex::new(Some(body)));
+    let upstream = Scripted::http2(&life, move |_| {
+        let body = body.lock().unwrap().take().unwrap();
+        async move { Ok(Response::new(body)) }
+    })
+    .await;
+    let address = front(&life, vec![upstream.url.clone()]).await;
+    let mut client = RawClient::connect(address).await;
+    client.write("GET /log?follow=1 HTTP/1.1\r\nHost: weir\r\n\r\n").await;
+    client.head().await;
+    drop(client);
+    within(feeder.closed()).await;
+}
+
+#[tokio::test]
+async fn a_client_that_waits_for_leave_to_send_gets_it() {
+    let life = Lifecycle::new();
+    for upstream in [Scripted::http1(&life, echo).await, Scripted::http2(&life, echo).await] {
+        let address = front(&life, vec![upstream.url.clone()]).await;
+        let mut client = RawClient::connect(address).await;
+        client
+            .write("POST / HTTP/1.1\r\nHost: weir\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n")
+            .await;
+        assert_eq!(client.head().await, "HTTP/1.1 100 Continue\r\n\r\n");
+        client.write("body").await;
+        assert!(client.head().await.starts_with("HTTP/1.1 200 OK\r\n"));
+        assert!(client.until("body").await.ends_with("body"));
+    }
+}

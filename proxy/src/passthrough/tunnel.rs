@@ -1,0 +1,32 @@
+//! Two upgraded connections, joined. Bytes are carried with back-pressure and 16 KB of memory; the end of one direction
+//! ends that direction only (`kubectl exec` closes its stdin and still reads), a failure of either leg ends both.
+
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+use weir_daemon::Lifecycle;
+
+/// Joins them once both have been upgraded. The task ends with either leg, or when the process is told to stop: nobody
+/// can tell a tunnel to finish.
+pub(super) fn open(lifecycle: &Lifecycle, client: OnUpgrade, upstream: OnUpgrade) {
+    let stop = lifecycle.token().clone();
+    lifecycle.spawn("tunnel", join(client, upstream, stop));
+}
+
+async fn join(client: OnUpgrade, upstream: OnUpgrade, stop: CancellationToken) {
+    let (client, upstream) = match tokio::try_join!(client, upstream) {
+        Ok(upgraded) => upgraded,
+        Err(error) => return debug!(%error, "no tunnel, one end did not upgrade"),
+    };
+    let (mut client, mut upstream) = (TokioIo::new(client), TokioIo::new(upstream));
+    let ended = tokio::select! {
+        biased;
+        () = stop.cancelled() => return,
+        ended = tokio::io::copy_bidirectional(&mut client, &mut upstream) => ended,
+    };
+    match ended {
+        Ok((sent, received)) => debug!(sent, received, "tunnel ended"),
+        Err(error) => debug!(%error, "tunnel broke"),
+    }
+}
