@@ -9,7 +9,7 @@ use weir_core::message::FeedMessage;
 use weir_core::mirror::MirrorFacts;
 
 use super::prove::Questions;
-use super::ring::{Next, Ring, SubscriberId};
+use super::ring::{Lack, Next, Ring, SubscriberId};
 
 /// Object bytes that a ring holds: at 1,000 changes a second of 4 KiB each, 16 seconds for a subscriber that lags.
 const RING_BYTES: usize = 64 << 20;
@@ -22,11 +22,18 @@ pub struct FeedHandle {
     pushed: watch::Sender<u64>,
     /// A subscriber has read.
     read: Notify,
-    /// A subscriber needs the log from here on.
-    wanted: Mutex<Option<ResourceVersion>>,
+    /// What subscribers lack.
+    wanted: Mutex<Wanted>,
     wanted_changed: Notify,
     facts: watch::Sender<Option<Arc<MirrorFacts>>>,
     questions: Questions,
+}
+
+/// What subscribers lack, joined: one answer serves all.
+#[derive(Debug, Default)]
+struct Wanted {
+    log: Option<ResourceVersion>,
+    list: bool,
 }
 
 // === impl FeedHandle ===
@@ -47,6 +54,10 @@ impl FeedHandle {
 
     /// Adds what was read.
     pub fn push(&self, message: FeedMessage) {
+        if matches!(&message, FeedMessage::List(chunk) if chunk.seq == 0) {
+            // Who wants a list so far will read this one from its beginning.
+            self.wanted.lock().list = false;
+        }
         self.ring.lock().push(message);
         self.pushed.send_modify(|count| *count = count.wrapping_add(1));
     }
@@ -62,12 +73,15 @@ impl FeedHandle {
         }
     }
 
-    /// Subscribes from a position; where the ring cannot lead on from there, the reader is asked to go back.
+    /// Subscribes from a position; what the ring cannot lead on from there, the reader is asked to read again.
     pub fn subscribe(&self, id: SubscriberId, after: Option<ResourceVersion>) {
-        let leads_on = self.ring.lock().subscribe(id, after);
-        let Some(after) = after.filter(|_| !leads_on) else { return };
+        let lack = self.ring.lock().subscribe(id, after);
         let mut wanted = self.wanted.lock();
-        *wanted = Some(wanted.map_or(after, |other| other.min(after)));
+        match lack {
+            None => return,
+            Some(Lack::Log(after)) => wanted.log = Some(wanted.log.map_or(after, |other| other.min(after))),
+            Some(Lack::List) => wanted.list = true,
+        }
         drop(wanted);
         self.wanted_changed.notify_one();
     }
@@ -93,12 +107,12 @@ impl FeedHandle {
         self.ring.lock().shrink();
     }
 
-    /// The position from which a subscriber needs the log; waits for one.
-    pub async fn wanted(&self) -> ResourceVersion {
+    /// What a subscriber lacks; waits until one lacks something. A log comes first: a list ends what the log could lead on.
+    pub async fn wanted(&self) -> Lack {
         loop {
             let changed = self.wanted_changed.notified();
-            if let Some(wanted) = self.wanted.lock().take() {
-                return wanted;
+            if let Some(lack) = self.wanted.lock().take() {
+                return lack;
             }
             changed.await;
         }
@@ -117,5 +131,14 @@ impl FeedHandle {
     /// What answers repeat, once known.
     pub fn facts(&self) -> watch::Receiver<Option<Arc<MirrorFacts>>> {
         self.facts.subscribe()
+    }
+}
+
+// === impl Wanted ===
+
+impl Wanted {
+    fn take(&mut self) -> Option<Lack> {
+        let log = self.log.take().map(Lack::Log);
+        log.or_else(|| std::mem::take(&mut self.list).then_some(Lack::List))
     }
 }

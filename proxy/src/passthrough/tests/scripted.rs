@@ -89,7 +89,7 @@ impl Scripted {
                 let (stream, _) = listener.accept().await.unwrap();
                 let service = service.clone();
                 spawner.spawn("scripted connection", async move {
-                    let service = service_fn(move |request| service(request));
+                    let service = service_fn(service);
                     let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
                     let _ = connection.with_upgrades().await;
                 });
@@ -116,7 +116,7 @@ impl Scripted {
                 let service = service.clone();
                 let executor = TaskExecutor::new(spawner.clone(), "scripted stream");
                 spawner.spawn("scripted connection", async move {
-                    let service = service_fn(move |request| service(request));
+                    let service = service_fn(service);
                     let builder = http2::Builder::new(executor);
                     let _ = builder.serve_connection(TokioIo::new(stream), service).await;
                 });
