@@ -164,10 +164,12 @@ impl Merges {
                 let Some(interest) = self.nodes[node.0].registrations.remove(&id) else { return outputs };
                 self.after_change(interest, outputs)
             }
-            FromNode::NotMine(id) | FromNode::TooOld(id) => match self.nodes[node.0].registrations.remove(&id) {
-                Some(interest) => self.end(interest),
-                None => Vec::new(),
-            },
+            FromNode::NotMine(id) | FromNode::TooOld(id) => {
+                match self.nodes[node.0].registrations.remove(&id) {
+                    Some(interest) => self.end(interest),
+                    None => Vec::new(),
+                }
+            }
             FromNode::Restored { highest } => self.on_restored(node, highest),
         }
     }
@@ -179,7 +181,9 @@ impl Merges {
         id: InterestId,
         answer: Result<Statement<InterestEvent>, Unanswered>,
     ) -> Vec<Output> {
-        let Some(range) = self.merges.get_mut(&id).and_then(|merge| merge.ranges.get_mut(&node)) else { return Vec::new() };
+        let Some(range) = self.merges.get_mut(&id).and_then(|merge| merge.ranges.get_mut(&node)) else {
+            return Vec::new();
+        };
         match answer {
             Ok(statement) => {
                 let events = range.on_log(statement);
@@ -233,7 +237,8 @@ impl Merges {
     ) -> Vec<Output> {
         let Some(id) = self.nodes[node.0].registrations.get(&open).copied() else { return Vec::new() };
         let Some(merge) = self.merges.get_mut(&id) else { return Vec::new() };
-        let Some(range) = merge.ranges.get_mut(&node).filter(|range| range.registration() == Some(open)) else {
+        let Some(range) = merge.ranges.get_mut(&node).filter(|range| range.registration() == Some(open))
+        else {
             return Vec::new();
         };
         let events = act(range);
@@ -280,7 +285,8 @@ impl Merges {
         for (node, range) in &mut merge.ranges {
             let buffered = merge.buffer.values().filter(|(of, _)| of == node).count();
             if let Some((after, to)) = range.next_log(buffered, self.credit) {
-                let request = LogRequest { interest: merge.interest.clone(), slots: range.slots(), after, to };
+                let request =
+                    LogRequest { interest: merge.interest.clone(), slots: range.slots(), after, to };
                 outputs.push(Output::AskLog(*node, id, request));
             }
             if range.is_away() && buffered * 2 <= self.credit.0 as usize {
@@ -299,7 +305,8 @@ impl Merges {
         self.next_open += 1;
         range.opening(open);
         self.nodes[node.0].registrations.insert(open, id);
-        let message = Open { id: open, interest: merge.interest.clone(), slots: range.slots(), credit: self.credit };
+        let message =
+            Open { id: open, interest: merge.interest.clone(), slots: range.slots(), credit: self.credit };
         Some(Output::Send(node, ToNode::Open(message)))
     }
 

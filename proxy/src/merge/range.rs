@@ -104,7 +104,11 @@ impl Range {
                 waiting.push(event);
                 None
             }
-            Phase::Live(_) | Phase::Filling { .. } | Phase::Away | Phase::Opening(_) | Phase::Leaving { .. } => None,
+            Phase::Live(_)
+            | Phase::Filling { .. }
+            | Phase::Away
+            | Phase::Opening(_)
+            | Phase::Leaving { .. } => None,
         }
     }
 
@@ -123,7 +127,11 @@ impl Range {
     }
 
     /// The interval to ask the log for, if one is missing, none is being asked for, and there is room.
-    pub(super) fn next_log(&mut self, buffered: usize, credit: Credit) -> Option<(ResourceVersion, ResourceVersion)> {
+    pub(super) fn next_log(
+        &mut self,
+        buffered: usize,
+        credit: Credit,
+    ) -> Option<(ResourceVersion, ResourceVersion)> {
         let at = match &self.phase {
             Phase::Filling { at, .. } | Phase::Leaving { at, .. } => *at,
             Phase::Away | Phase::Opening(_) | Phase::Live(_) => return None,
@@ -153,7 +161,12 @@ impl Range {
         }
     }
 
-    fn take(&mut self, after: ResourceVersion, to: ResourceVersion, events: Vec<InterestEvent>) -> Vec<InterestEvent> {
+    fn take(
+        &mut self,
+        after: ResourceVersion,
+        to: ResourceVersion,
+        events: Vec<InterestEvent>,
+    ) -> Vec<InterestEvent> {
         if to <= after {
             return Vec::new();
         }

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use weir_core::ResourceVersion;
 
+use super::ring::Lack;
+
 /// The first wait after a failure.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 /// The longest wait between two tries.
@@ -100,9 +102,12 @@ impl Plan {
         self.expired.clear();
     }
 
-    /// A subscriber needs the log from an earlier position.
-    pub fn go_back(&mut self, to: ResourceVersion) {
-        self.position = self.position.map(|position| position.min(to));
+    /// A subscriber lacks what was read before.
+    pub fn go_back(&mut self, to: Lack) {
+        self.position = match to {
+            Lack::Log(after) => self.position.map(|position| position.min(after)),
+            Lack::List => None,
+        };
     }
 
     /// How far the content goes.
@@ -134,6 +139,18 @@ mod tests {
         assert_eq!(plan.next(), Step::List { instance: InstanceIndex(1) });
         plan.on_progress(InstanceIndex(1), rv(9));
         assert_eq!(plan.next(), Step::Watch { instance: InstanceIndex(1), after: rv(9) });
+    }
+
+    #[test]
+    fn f2_a_subscriber_behind_the_feed_takes_it_back() {
+        let mut plan = Plan::new(1, 0);
+        plan.on_progress(InstanceIndex(0), rv(4));
+        plan.go_back(Lack::Log(rv(2)));
+        assert_eq!(plan.next(), Step::Watch { instance: InstanceIndex(0), after: rv(2) });
+        plan.go_back(Lack::Log(rv(9)));
+        assert_eq!(plan.next(), Step::Watch { instance: InstanceIndex(0), after: rv(2) }, "never forward");
+        plan.go_back(Lack::List);
+        assert_eq!(plan.next(), Step::List { instance: InstanceIndex(0) });
     }
 
     #[test]

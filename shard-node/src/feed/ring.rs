@@ -22,10 +22,34 @@ pub struct Ring {
     bytes: usize,
     first: u64,
     messages: VecDeque<(Arc<FeedMessage>, usize)>,
-    subscribers: BTreeMap<SubscriberId, u64>,
+    subscribers: BTreeMap<SubscriberId, Subscriber>,
     position: ResourceVersion,
     /// The newest message is a part of a list that is not its last.
     is_mid_list: bool,
+    /// How often upstream's history went back.
+    histories: u64,
+    /// Where the messages of the present history begin.
+    history_start: u64,
+}
+
+/// Where a subscriber stands.
+#[derive(Clone, Copy, Debug)]
+struct Subscriber {
+    /// Its next message; `None` once the ring went past it.
+    next: Option<u64>,
+    /// How many times it was told that the history went back.
+    told: u64,
+    /// Its content is of a history that is over, and the message that said so is gone or behind it.
+    must_be_told: bool,
+}
+
+/// What a subscriber lacks and the ring does not hold: the feed has to read it from upstream again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// The log from here on.
+    Log(ResourceVersion),
+    /// A list.
+    List,
 }
 
 /// What a subscriber finds in the ring.
@@ -52,6 +76,8 @@ impl Ring {
             subscribers: BTreeMap::new(),
             position: ResourceVersion::ZERO,
             is_mid_list: false,
+            histories: 0,
+            history_start: 0,
         }
     }
 
@@ -68,10 +94,15 @@ impl Ring {
             FeedMessage::List(_) => {}
             FeedMessage::Restored => self.position = ResourceVersion::ZERO,
         }
+        let is_restored = matches!(&message, FeedMessage::Restored);
         self.is_mid_list = matches!(&message, FeedMessage::List(chunk) if !chunk.is_last);
         let bytes = bytes_of(&message);
         self.bytes += bytes;
         self.messages.push_back((Arc::new(message), bytes));
+        if is_restored {
+            self.histories += 1;
+            self.history_start = self.end();
+        }
         while self.bytes > self.max_bytes && self.messages.len() > 1 {
             self.pop();
         }
@@ -79,26 +110,29 @@ impl Ring {
 
     /// Whether a list chunk can be added without passing a subscriber.
     pub fn has_room(&self) -> bool {
-        self.bytes * 2 <= self.max_bytes || self.subscribers.values().all(|next| *next >= self.end())
+        self.bytes * 2 <= self.max_bytes || self.read_by_all() >= self.end()
     }
 
-    /// A subscriber that has everything up to `after` (nothing if it has no content). False when the ring cannot lead it
-    /// on from there, so that the feed must read upstream again from `after`.
-    pub fn subscribe(&mut self, id: SubscriberId, after: Option<ResourceVersion>) -> bool {
-        let leads_on = |message: &FeedMessage| match message {
-            FeedMessage::Statement(statement) => after.is_some_and(|after| statement.after() <= after && after <= statement.to()),
-            FeedMessage::List(chunk) => chunk.seq == 0,
-            FeedMessage::Restored => true,
+    /// A subscriber that has everything up to `after` (`None` if it has no content). What comes next for it is what leads it
+    /// on from there; what of that is no longer here is returned, for the feed to read again.
+    ///
+    /// Numbers of two histories say nothing about each other: a subscriber that missed the end of the last one is told
+    /// first, and then begins with a list.
+    pub fn subscribe(&mut self, id: SubscriberId, after: Option<ResourceVersion>) -> Option<Lack> {
+        let told = match (self.subscribers.get(&id), after) {
+            (_, None) => self.histories,
+            (Some(known), Some(_)) => known.told,
+            (None, Some(_)) => 0,
         };
-        let found = self.messages.iter().position(|(message, _)| leads_on(message));
-        // The rest of a list leads nobody on who has not read its beginning.
-        let is_level = after == Some(self.position) && !self.position.is_zero() && !self.is_mid_list;
-        let next = match found {
-            Some(index) => self.first + index as u64,
-            None => self.end(),
-        };
-        self.subscribers.insert(id, next);
-        found.is_some() || is_level
+        let must_be_told = told < self.histories;
+        let after = after.filter(|_| !must_be_told);
+        let (found, next) = self.lead_from(after);
+        self.subscribers.insert(id, Subscriber { next: Some(next), told, must_be_told });
+        match after {
+            _ if found => None,
+            Some(after) => Some(Lack::Log(after)),
+            None => Some(Lack::List),
+        }
     }
 
     /// Forgets a subscriber.
@@ -108,25 +142,56 @@ impl Ring {
 
     /// What comes next for a subscriber.
     pub fn next(&mut self, id: SubscriberId) -> Next {
-        let end = self.end();
-        let Some(next) = self.subscribers.get_mut(&id) else { return Next::Behind };
-        if *next >= end {
+        let (first, end, histories) = (self.first, self.end(), self.histories);
+        let Some(subscriber) = self.subscribers.get_mut(&id) else { return Next::Behind };
+        if std::mem::take(&mut subscriber.must_be_told) {
+            subscriber.told = histories;
+            return Next::Message(Arc::new(FeedMessage::Restored));
+        }
+        let Some(next) = subscriber.next else { return Next::Behind };
+        if next >= end {
             return Next::Nothing;
         }
-        let Some(index) = next.checked_sub(self.first) else {
-            self.subscribers.remove(&id);
+        let Some((message, _)) = next.checked_sub(first).and_then(|index| self.messages.get(index as usize))
+        else {
+            subscriber.next = None;
             return Next::Behind;
         };
-        *next += 1;
-        self.messages.get(index as usize).map_or(Next::Nothing, |(message, _)| Next::Message(message.clone()))
+        subscriber.next = Some(next + 1);
+        subscriber.told += u64::from(matches!(**message, FeedMessage::Restored));
+        Next::Message(message.clone())
     }
 
     /// Drops what every subscriber has read and no late one could use: all but the statements within half of the bound.
     pub fn shrink(&mut self) {
-        let read = self.subscribers.values().min().copied().unwrap_or(self.end());
+        let read = self.read_by_all();
         while self.first < read && (self.bytes * 2 > self.max_bytes || self.front_is_list()) {
             self.pop();
         }
+    }
+
+    /// The first message that leads on from `after`, or the end, and whether the end does.
+    fn lead_from(&self, after: Option<ResourceVersion>) -> (bool, u64) {
+        let leads_on = |message: &FeedMessage| match message {
+            FeedMessage::Statement(statement) => {
+                after.is_some_and(|after| statement.after() <= after && after <= statement.to())
+            }
+            FeedMessage::List(chunk) => chunk.seq == 0,
+            FeedMessage::Restored => false,
+        };
+        let start = self.history_start.max(self.first);
+        let present = self.messages.iter().skip((start - self.first) as usize);
+        if let Some(index) = present.map(|(message, _)| &**message).position(leads_on) {
+            return (true, start + index as u64);
+        }
+        // The rest of a list leads nobody on who has not read its beginning.
+        let is_level = after == Some(self.position) && !self.position.is_zero() && !self.is_mid_list;
+        (is_level, self.end())
+    }
+
+    /// Before which message everything was read by everybody.
+    fn read_by_all(&self) -> u64 {
+        self.subscribers.values().filter_map(|subscriber| subscriber.next).min().unwrap_or(self.end())
     }
 
     fn front_is_list(&self) -> bool {
@@ -162,7 +227,9 @@ fn bytes_of(message: &FeedMessage) -> usize {
         FeedMessage::Statement(statement) => {
             overhead + statement.events().iter().map(|change| change.object.bytes().len()).sum::<usize>()
         }
-        FeedMessage::List(chunk) => overhead + chunk.objects.iter().map(|object| object.bytes().len()).sum::<usize>(),
+        FeedMessage::List(chunk) => {
+            overhead + chunk.objects.iter().map(|object| object.bytes().len()).sum::<usize>()
+        }
         FeedMessage::Restored => overhead,
     }
 }

@@ -70,7 +70,10 @@ impl Log {
     pub(super) fn check_invariants(&self, floor: ResourceVersion, frontier: ResourceVersion) {
         let mut last = floor;
         for entry in &self.entries {
-            assert!(last < entry.change.rv && entry.change.rv <= frontier, "the log rises from floor to frontier");
+            assert!(
+                last < entry.change.rv && entry.change.rv <= frontier,
+                "the log rises from floor to frontier"
+            );
             last = entry.change.rv;
         }
         assert_eq!(self.bytes, self.entries.iter().map(Entry::bytes).sum::<usize>(), "bytes of the log");
@@ -129,7 +132,11 @@ impl Store {
 }
 
 /// The event as an interest sees it.
-pub(crate) fn seen_by(interest: &Interest, previous: Option<&Arc<Object>>, change: &Change) -> Option<InterestEvent> {
+pub(crate) fn seen_by(
+    interest: &Interest,
+    previous: Option<&Arc<Object>>,
+    change: &Change,
+) -> Option<InterestEvent> {
     let current = match change.kind {
         ChangeKind::Put => Some(&*change.object),
         ChangeKind::Delete => None,

@@ -38,11 +38,19 @@ impl Store {
     }
 
     /// How many objects of the scope existed at `at`, from the given start; the count behind `remainingItemCount`.
-    pub fn count(&self, scope: &Scope, at: ResourceVersion, from: Option<&SnapshotStart>) -> Result<usize, Unanswered> {
+    pub fn count(
+        &self,
+        scope: &Scope,
+        at: ResourceVersion,
+        from: Option<&SnapshotStart>,
+    ) -> Result<usize, Unanswered> {
         let held = self.held_at(&self.slots)?;
         held.check(at)?;
         let prefix = scope.prefix();
-        let in_scope = held.keys.range::<str, _>(bounds(from, &prefix)).take_while(|(key, _)| key.as_str().starts_with(&prefix));
+        let in_scope = held
+            .keys
+            .range::<str, _>(bounds(from, &prefix))
+            .take_while(|(key, _)| key.as_str().starts_with(&prefix));
         Ok(in_scope.filter(|(_, chain)| chain.at(at).is_some_and(|object| scope.contains(object))).count())
     }
 
@@ -84,10 +92,17 @@ impl Held {
         let (start, _) = bounds(request.from.as_ref(), &prefix);
         let mut keys = BTreeSet::new();
         for range in ranges {
-            keys.extend(self.of_range(*range).filter(|key| is_behind(key, start) && key.as_str().starts_with(&prefix)));
+            keys.extend(
+                self.of_range(*range)
+                    .filter(|key| is_behind(key, start) && key.as_str().starts_with(&prefix)),
+            );
         }
         let versions = keys.iter().filter_map(|key| self.keys.get_key_value(*key));
-        collect(versions.map(|(key, chain)| (key, chain.at(request.at))), &request.interest, request.max_objects)
+        collect(
+            versions.map(|(key, chain)| (key, chain.at(request.at))),
+            &request.interest,
+            request.max_objects,
+        )
     }
 
     fn of_range(&self, range: HashRange) -> impl Iterator<Item = &ObjectKey> {

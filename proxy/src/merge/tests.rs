@@ -1,0 +1,1 @@
+//! Tests of joining, credit and merging, message by message.

@@ -1,0 +1,164 @@
+//! A proxy of the model: the real merges and hubs, and the queues that carry messages. Each session keeps its order;
+//! everything else may come late, and answers to questions may come twice.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use rand::Rng;
+use rand::rngs::StdRng;
+use weir_core::message::{FromNode, InterestEvent, LogRequest, ToNode, Unanswered};
+use weir_core::statement::Statement;
+use weir_core::{ResourceVersion, SlotSet};
+use weir_proxy::hub::{End, Hub};
+use weir_proxy::merge::{InterestId, Merges, NodeIndex, Output};
+use weir_shard_node::node::SessionId;
+
+use crate::reached::Reached;
+use crate::settings::Settings;
+use crate::shard::Shard;
+
+/// A proxy.
+#[derive(Debug)]
+pub(crate) struct Proxy {
+    pub(crate) session: SessionId,
+    pub(crate) merges: Merges,
+    pub(crate) hubs: BTreeMap<InterestId, OpenHub>,
+    /// The hub that new clients of an interest join.
+    pub(crate) shared: BTreeMap<usize, InterestId>,
+    pub(crate) to_nodes: Vec<VecDeque<ToNode>>,
+    pub(crate) from_nodes: Vec<VecDeque<FromNode>>,
+    pub(crate) asks: Vec<Ask>,
+    /// How often a node said that upstream was restored.
+    pub(crate) restored: usize,
+}
+
+/// A hub and how many clients hold it.
+#[derive(Debug)]
+pub(crate) struct OpenHub {
+    pub(crate) hub: Hub,
+    pub(crate) users: usize,
+}
+
+/// A question about a log, and its answer once a node has given it.
+#[derive(Debug)]
+pub(crate) struct Ask {
+    node: NodeIndex,
+    interest: InterestId,
+    request: LogRequest,
+    answer: Option<Result<Statement<InterestEvent>, Unanswered>>,
+}
+
+// === impl Proxy ===
+
+impl Proxy {
+    pub(crate) fn new(index: usize, settings: &Settings, slots: Vec<SlotSet>) -> Self {
+        Self {
+            session: SessionId(index as u64),
+            merges: Merges::new(slots, settings.credit),
+            hubs: BTreeMap::new(),
+            shared: BTreeMap::new(),
+            to_nodes: (0..settings.nodes).map(|_| VecDeque::new()).collect(),
+            from_nodes: (0..settings.nodes).map(|_| VecDeque::new()).collect(),
+            asks: Vec::new(),
+            restored: 0,
+        }
+    }
+
+    /// Does what the merges want.
+    pub(crate) fn carry(&mut self, outputs: Vec<Output>, reached: &mut Reached) {
+        for output in outputs {
+            match output {
+                Output::Send(node, message) => self.to_nodes[node.0].push_back(message),
+                Output::AskLog(node, interest, request) => {
+                    self.asks.push(Ask { node, interest, request, answer: None });
+                }
+                Output::Release(id, events) => {
+                    reached.released += events.len();
+                    let open = self.hubs.get_mut(&id).expect("only open interests are released");
+                    open.hub.push(events);
+                }
+                Output::TooOld(id) => {
+                    reached.too_old += 1;
+                    self.hubs.get_mut(&id).expect("only open interests end").hub.end(End::TooOld);
+                    self.shared.retain(|_, shared| *shared != id);
+                }
+                Output::Restored(_) => self.restored += 1,
+            }
+        }
+    }
+
+    /// The next message of this proxy reaches the node.
+    pub(crate) fn deliver_to(&mut self, node: usize, shard: &mut Shard) -> bool {
+        let Some(message) = self.to_nodes[node].pop_front() else { return false };
+        let outgoing = shard.node.on_session(self.session, message);
+        self.from_nodes[node].extend(outgoing.into_iter().map(|(_, said)| said));
+        true
+    }
+
+    /// The next message of the node reaches this proxy.
+    pub(crate) fn deliver_from(&mut self, node: usize, reached: &mut Reached) -> bool {
+        let Some(message) = self.from_nodes[node].pop_front() else { return false };
+        reached.left += usize::from(matches!(message, FromNode::Left { .. }));
+        let outputs = self.merges.on_node(NodeIndex(node), message);
+        self.carry(outputs, reached);
+        true
+    }
+
+    /// A question moves on: asked of the node, or answered. An answer may come again later.
+    pub(crate) fn step_ask(&mut self, shards: &[Shard], rng: &mut StdRng, reached: &mut Reached) -> bool {
+        if self.asks.is_empty() {
+            return false;
+        }
+        let index = rng.random_range(0..self.asks.len());
+        let ask = &mut self.asks[index];
+        match &ask.answer {
+            None => ask.answer = Some(shards[ask.node.0].node.store().log(&ask.request)),
+            Some(answer) => {
+                let (node, interest, answer) = (ask.node, ask.interest, answer.clone());
+                match rng.random_range(0..8) {
+                    // The answer is lost, and the question asked again.
+                    0 => {
+                        ask.answer = None;
+                        return true;
+                    }
+                    // The answer comes, and once more later.
+                    1 => {}
+                    _ => drop(self.asks.swap_remove(index)),
+                }
+                let outputs = self.merges.on_log(node, interest, answer);
+                self.carry(outputs, reached);
+            }
+        }
+        true
+    }
+
+    /// Opens an interest after `after` with a hub that begins there.
+    pub(crate) fn open(
+        &mut self,
+        interest: &std::sync::Arc<weir_core::interest::Interest>,
+        after: ResourceVersion,
+        settings: &Settings,
+        reached: &mut Reached,
+    ) -> InterestId {
+        let (id, outputs) = self.merges.open(interest.clone(), after);
+        self.hubs.insert(id, OpenHub { hub: Hub::new(after, settings.hub), users: 0 });
+        self.carry(outputs, reached);
+        id
+    }
+
+    /// A client takes hold of a hub.
+    pub(crate) fn hold(&mut self, id: InterestId) {
+        self.hubs.get_mut(&id).expect("clients hold open hubs").users += 1;
+    }
+
+    /// A client lets go of a hub; the interest closes with the last one.
+    pub(crate) fn let_go(&mut self, id: InterestId, reached: &mut Reached) {
+        let open = self.hubs.get_mut(&id).expect("clients hold open hubs");
+        open.users -= 1;
+        if open.users == 0 {
+            self.hubs.remove(&id);
+            self.shared.retain(|_, shared| *shared != id);
+            let outputs = self.merges.close(id);
+            self.carry(outputs, reached);
+        }
+    }
+}

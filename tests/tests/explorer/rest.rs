@@ -1,0 +1,116 @@
+//! The quiet end of a run: nothing is written any more, everything is delivered, and what is open must be complete. What
+//! clients saw is judged against upstream's history, and what is left in memory against upstream's content.
+
+use std::time::Duration;
+
+use weir_core::Slot;
+use weir_core::message::FromNode;
+use weir_tests::checker::{Version, check_list, check_watch};
+use weir_tests::model::Upstream;
+
+use crate::client::Client;
+use crate::feed::Reading;
+use crate::world::World;
+
+/// Rounds in which everything comes to rest; a run of some hundred steps leaves far less to do.
+const MAX_ROUNDS: usize = 5_000;
+
+// === impl World ===
+
+impl World {
+    pub(crate) fn come_to_rest(&mut self) {
+        for _ in 0..MAX_ROUNDS {
+            if !self.round() {
+                return;
+            }
+        }
+        panic!("no rest after {MAX_ROUNDS} rounds: {:#?}", self.proxies);
+    }
+
+    /// Everybody once. False when nobody had anything to do.
+    fn round(&mut self) -> bool {
+        let mut is_news = false;
+        let epoch = self.histories.len() - 1;
+        for feed in &mut self.feeds {
+            let reading = Reading { upstream: &self.histories[epoch], epoch, compacted: self.compacted };
+            is_news |= feed.read(&reading, &mut self.rng);
+        }
+        for shard in 0..self.shards.len() {
+            for feed in 0..self.feeds.len() {
+                is_news |= self.pull_from(shard, feed);
+            }
+            for proxy in &mut self.proxies {
+                is_news |= proxy.deliver_to(shard, &mut self.shards[shard]);
+                is_news |= proxy.deliver_from(shard, &mut self.reached);
+            }
+        }
+        for proxy in &mut self.proxies {
+            is_news |= proxy.step_ask(&self.shards, &mut self.rng, &mut self.reached);
+        }
+        for index in (0..self.clients.len()).rev() {
+            is_news |= self.step_one(index, false);
+        }
+        is_news
+    }
+
+    /// What is still open is complete.
+    pub(crate) fn judge_the_open(&mut self) {
+        let revision = self.histories.last().map(Upstream::revision).unwrap_or_default();
+        for shard in &self.shards {
+            let window = shard.node.window().expect("every shard has content at the end");
+            assert_eq!(window.frontier, revision, "a shard at rest has everything");
+        }
+        for mut client in std::mem::take(&mut self.clients) {
+            assert!(
+                client.cut.is_none(),
+                "upstream's history went back and a client did not end: {client:#?}"
+            );
+            client.watch.complete_to = revision;
+            assert!(
+                client.watch.position() >= revision,
+                "an open client at rest has a bookmark: {client:#?}"
+            );
+            self.reached.complete += 1;
+            self.judge(&client);
+            client.leave(&mut self.proxies[client.proxy], &mut self.reached);
+        }
+    }
+
+    pub(crate) fn judge(&self, client: &Client) {
+        let (upstream, wanted) = (&self.histories[client.epoch], &self.interests[client.wanted]);
+        let selection = |version: &Version| upstream.means(wanted, version);
+        let mut watch = client.watch.clone();
+        watch.items.truncate(client.cut.unwrap_or(usize::MAX));
+        let judged = check_watch(upstream.history(), &selection, &watch);
+        assert_eq!(judged, Ok(()), "{} of {:#?}: {:#?}", wanted.name, self.settings, client);
+        if let Some(list) = &client.list {
+            let judged = check_list(upstream.history(), &selection, list);
+            assert_eq!(judged, Ok(()), "{} of {:#?}: {:#?}", wanted.name, self.settings, client);
+        }
+    }
+
+    /// Nothing is left of clients that are gone, and nothing of a log that is over.
+    pub(crate) fn everybody_leaves(&mut self) {
+        self.come_to_rest();
+        for proxy in &self.proxies {
+            assert!(proxy.merges.is_empty() && proxy.hubs.is_empty() && proxy.asks.is_empty());
+            assert!(
+                proxy
+                    .from_nodes
+                    .iter()
+                    .all(|queue| !queue.iter().any(|said| !matches!(said, FromNode::Said(_))))
+            );
+        }
+        self.now += self.settings.window.max_age + self.settings.window.min_age + Duration::from_secs(1);
+        let Some(upstream) = self.histories.last() else { return };
+        for shard in &mut self.shards {
+            shard.node.trim(self.now);
+            shard.node.store().check();
+            assert_eq!(shard.node.interests(), 0, "registrations end with their clients");
+            let mine: Vec<_> =
+                upstream.pods().values().filter(|pod| shard.slots.contains(Slot::of(pod.hash()))).collect();
+            let holdings = shard.node.store().holdings();
+            assert_eq!((holdings.live_objects, holdings.log_events, holdings.log_bytes), (mine.len(), 0, 0));
+        }
+    }
+}
