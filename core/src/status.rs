@@ -1,6 +1,19 @@
-//! The API's error body, `v1` Status. Every error that leaves weir is one of these; no other place knows a code.
+//! The API's error body, `v1` Status. Every error that leaves weir is one of these; no other place knows a code. The same
+//! failure has other words, another code or no reason at all depending on where upstream meets it: look for the
+//! constructor that names the place before making one.
+
+mod errors;
+mod json;
+mod protobuf;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod yaml;
 
 use std::borrow::Cow;
+
+pub use errors::DEADLINE_BODY;
+pub(crate) use json::push_json_string;
 
 /// A `v1` Status with `status: Failure`. Empty fields are left out of the encodings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,8 +66,52 @@ impl Status {
         Self { code, reason: reason.into(), message: message.into(), details: None, continue_token: None }
     }
 
-    /// 400 `BadRequest`.
-    pub fn bad_request(message: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(400, "BadRequest", message)
+    /// The same with details.
+    #[must_use]
+    pub fn with_details(self, details: Details) -> Self {
+        Self { details: Some(details), ..self }
+    }
+
+    /// What the header `Retry-After` says, if it is sent.
+    pub fn retry_after_seconds(&self) -> Option<u32> {
+        self.details.as_ref().map(|details| details.retry_after_seconds).filter(|&seconds| seconds > 0)
+    }
+
+    /// JSON on one line, with its line feed.
+    pub fn to_json(&self) -> String {
+        let mut text = String::new();
+        json::push_compact(&mut text, &tree::of_status(self));
+        text.push('\n');
+        text
+    }
+
+    /// JSON over several lines, without a line feed at the end.
+    pub fn to_pretty_json(&self) -> String {
+        let mut text = String::new();
+        json::push_pretty(&mut text, &tree::of_status(self), 0);
+        text
+    }
+
+    /// YAML.
+    pub fn to_yaml(&self) -> String {
+        yaml::of_document(&tree::of_status(self))
+    }
+
+    /// Protobuf in its envelope.
+    pub fn to_protobuf(&self) -> Vec<u8> {
+        protobuf::of_status(self)
+    }
+
+    /// The line of a JSON watch with this as its ERROR, with the line feed.
+    pub fn to_watch_line(&self) -> String {
+        let mut text = String::from("{\"type\":\"ERROR\",\"object\":");
+        json::push_compact(&mut text, &tree::of_status(self));
+        text.push_str("}\n");
+        text
+    }
+
+    /// The frame of a protobuf watch with this as its ERROR, length included.
+    pub fn to_watch_frame(&self) -> Vec<u8> {
+        protobuf::watch_frame("ERROR", &self.to_protobuf())
     }
 }

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
-pub(in crate::object) use cursor::{Cursor, find_special};
+pub(crate) use cursor::{Cursor, find_special};
 pub use field_paths::{FieldPathError, FieldPaths};
 
 /// A range of bytes of the scanned text.
@@ -129,7 +129,7 @@ pub fn scan<'a>(bytes: &'a [u8], fields: &FieldPaths) -> Result<Scanned<'a>, Sca
 
 impl Span {
     /// From `start` to before `end`, both below 4 GiB.
-    pub(in crate::object) fn new(start: usize, end: usize) -> Self {
+    pub(crate) fn new(start: usize, end: usize) -> Self {
         Self { start: start as u32, end: end as u32 }
     }
 

@@ -12,15 +12,15 @@ const MAX_DEPTH: usize = 10_000;
 
 /// A position in JSON text.
 #[derive(Clone, Copy)]
-pub(in crate::object) struct Cursor<'a> {
+pub(crate) struct Cursor<'a> {
     text: &'a str,
     at: usize,
 }
 
 /// A string as it stands between its quotes.
 #[derive(Clone, Copy)]
-pub(in crate::object) struct Quoted {
-    pub(in crate::object) span: Span,
+pub(crate) struct Quoted {
+    pub(crate) span: Span,
     has_escapes: bool,
 }
 
@@ -36,7 +36,7 @@ struct Open {
 
 impl<'a> Cursor<'a> {
     /// At the start of the text.
-    pub(in crate::object) fn new(bytes: &'a [u8]) -> Result<Self, ScanError> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Result<Self, ScanError> {
         if u32::try_from(bytes.len()).is_err() {
             return Err(ScanError::TooLong);
         }
@@ -46,13 +46,13 @@ impl<'a> Cursor<'a> {
     }
 
     /// The offset of the next byte.
-    pub(in crate::object) fn at(&self) -> usize {
+    pub(crate) fn at(&self) -> usize {
         self.at
     }
 
     /// Skips white space and looks at the next byte.
     #[inline(always)]
-    pub(in crate::object) fn peek(&mut self) -> Result<u8, ScanError> {
+    pub(crate) fn peek(&mut self) -> Result<u8, ScanError> {
         let bytes = self.text.as_bytes();
         match bytes.get(self.at) {
             Some(&byte) if byte > b' ' => return Ok(byte),
@@ -64,7 +64,7 @@ impl<'a> Cursor<'a> {
 
     /// Takes the byte if it is next.
     #[inline(always)]
-    pub(in crate::object) fn take(&mut self, byte: u8) -> Result<bool, ScanError> {
+    pub(crate) fn take(&mut self, byte: u8) -> Result<bool, ScanError> {
         let is_next = self.peek()? == byte;
         self.at += usize::from(is_next);
         Ok(is_next)
@@ -72,20 +72,20 @@ impl<'a> Cursor<'a> {
 
     /// Takes the byte or fails.
     #[inline(always)]
-    pub(in crate::object) fn expect(&mut self, byte: u8) -> Result<(), ScanError> {
+    pub(crate) fn expect(&mut self, byte: u8) -> Result<(), ScanError> {
         if self.take(byte)? { Ok(()) } else { Err(self.unexpected()) }
     }
 
     /// Takes the opening brace and says whether a key follows.
     #[inline(always)]
-    pub(in crate::object) fn open_object(&mut self) -> Result<bool, ScanError> {
+    pub(crate) fn open_object(&mut self) -> Result<bool, ScanError> {
         self.expect(b'{')?;
         Ok(!self.take(b'}')?)
     }
 
     /// After a value in a container: takes a comma, or the closing byte; says whether more follows.
     #[inline(always)]
-    pub(in crate::object) fn more(&mut self, close: u8) -> Result<bool, ScanError> {
+    pub(crate) fn more(&mut self, close: u8) -> Result<bool, ScanError> {
         if self.take(b',')? {
             return Ok(true);
         }
@@ -95,7 +95,7 @@ impl<'a> Cursor<'a> {
 
     /// Takes a key and its colon.
     #[inline(always)]
-    pub(in crate::object) fn key(&mut self) -> Result<Quoted, ScanError> {
+    pub(crate) fn key(&mut self) -> Result<Quoted, ScanError> {
         let key = self.string()?;
         self.expect(b':')?;
         Ok(key)
@@ -103,7 +103,7 @@ impl<'a> Cursor<'a> {
 
     /// Takes a string.
     #[inline(always)]
-    pub(in crate::object) fn string(&mut self) -> Result<Quoted, ScanError> {
+    pub(crate) fn string(&mut self) -> Result<Quoted, ScanError> {
         self.expect(b'"')?;
         let bytes = self.text.as_bytes();
         let start = self.at;
@@ -118,19 +118,19 @@ impl<'a> Cursor<'a> {
     }
 
     /// The text of a string, unescaped.
-    pub(in crate::object) fn text(&self, quoted: Quoted) -> Text<'a> {
+    pub(crate) fn text(&self, quoted: Quoted) -> Text<'a> {
         let raw = &self.text[quoted.span.range()];
         let value = if quoted.has_escapes { Cow::Owned(unescape(raw)) } else { Cow::Borrowed(raw) };
         Text { span: quoted.span, value }
     }
 
     /// The text that was passed over since `start`.
-    pub(in crate::object) fn raw_since(&self, start: usize) -> Text<'a> {
+    pub(crate) fn raw_since(&self, start: usize) -> Text<'a> {
         Text { span: Span::new(start, self.at), value: Cow::Borrowed(&self.text[start..self.at]) }
     }
 
     /// Takes any value. The position is kept in a copy, which the compiler keeps in a register.
-    pub(in crate::object) fn skip_value(&mut self) -> Result<(), ScanError> {
+    pub(crate) fn skip_value(&mut self) -> Result<(), ScanError> {
         let mut cursor = *self;
         let mut open = Open::default();
         loop {
@@ -164,13 +164,13 @@ impl<'a> Cursor<'a> {
     }
 
     /// Takes a number, `true`, `false` or `null`.
-    pub(in crate::object) fn skip_scalar(&mut self) -> Result<(), ScanError> {
+    pub(crate) fn skip_scalar(&mut self) -> Result<(), ScanError> {
         self.at = self.scalar_end()?;
         Ok(())
     }
 
     /// Makes sure that only white space is left.
-    pub(in crate::object) fn end(&mut self) -> Result<(), ScanError> {
+    pub(crate) fn end(&mut self) -> Result<(), ScanError> {
         match self.peek() {
             Ok(_) => Err(self.unexpected()),
             Err(_) => Ok(()),
@@ -178,7 +178,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The error for the next byte.
-    pub(in crate::object) fn unexpected(&self) -> ScanError {
+    pub(crate) fn unexpected(&self) -> ScanError {
         ScanError::Unexpected { at: self.at as u32 }
     }
 
@@ -324,7 +324,7 @@ impl Open {
 /// The next quote, backslash or control character. Eight bytes at a time: most strings of an object are shorter than
 /// what a call of memchr costs.
 #[inline(always)]
-pub(in crate::object) fn find_special(bytes: &[u8], from: usize) -> Option<usize> {
+pub(crate) fn find_special(bytes: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
         let hits = special_bytes(u64::from_le_bytes(*chunk));
