@@ -57,6 +57,8 @@ pub struct ResourceInfo {
     pub bookmark_tail: String,
     /// Fields that may be selected besides those that every object has, as dotted paths (custom resources only).
     pub selectable: Vec<String>,
+    /// The text of the Warning header that comes with every answer about it.
+    pub deprecation: Option<String>,
 }
 
 /// The resources of one cluster.
@@ -79,6 +81,7 @@ impl ResourceInfo {
             caching: Caching::Cached,
             bookmark_tail: String::new(),
             selectable: Vec::new(),
+            deprecation: None,
         }
     }
 
@@ -214,7 +217,9 @@ impl BuiltIn {
 
     fn info(&self) -> ResourceInfo {
         let gvr = GroupVersionResource::new(self.group, self.version, self.resource);
+        let is_deprecated = self.resource == "endpoints";
         ResourceInfo {
+            deprecation: is_deprecated.then(|| ENDPOINTS_DEPRECATION.to_owned()),
             short: self.short.split_whitespace().map(str::to_owned).collect(),
             caching: self.caching,
             bookmark_tail: self.tail.to_owned(),
@@ -223,6 +228,8 @@ impl BuiltIn {
     }
 }
 
+const ENDPOINTS_DEPRECATION: &str =
+    "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
 const SPEC_STATUS: &str = r#","spec":{},"status":{}"#;
 const NODE: &str = r#","spec":{},"status":{"daemonEndpoints":{"kubeletEndpoint":{"Port":0}},"nodeInfo":{"machineID":"","systemUUID":"","bootID":"","kernelVersion":"","osImage":"","containerRuntimeVersion":"","kubeletVersion":"","kubeProxyVersion":"","operatingSystem":"","architecture":""}}"#;
 const DEPLOYMENT: &str = r#","spec":{"replicas":0,"selector":null,"template":{"metadata":{},"spec":{"containers":null}},"strategy":{}},"status":{}"#;

@@ -3,14 +3,16 @@
 //! It is synchronous and knows no time: whoever has to wait is told so and asks again. Tests drive it directly; the
 //! HTTP server holds it behind a lock.
 
+mod upheaval;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use weir_core::{GroupResource, ResourceVersion, Status};
 
 use crate::catalog::{Catalog, ResourceId, ResourceInfo};
-use crate::fault::{Fault, FaultPlan, Frozen, InstanceId, Rules, Upheaval};
-use crate::instance::{Instance, Pace};
+use crate::fault::{FaultPlan, InstanceId, Rules, Upheaval};
+use crate::instance::Instance;
 use crate::json::{Node, object};
 use crate::log::{Log, LogEvent};
 use crate::object::{Object, StoreKey};
@@ -165,30 +167,6 @@ impl Cluster {
         Ok(written)
     }
 
-    /// Sets the plan of faults, which counts the events written so far too.
-    pub fn set_plan(&mut self, plan: FaultPlan) {
-        self.plan = plan;
-        self.run_plan();
-    }
-
-    /// Makes a fault happen now.
-    pub fn inject(&mut self, fault: Fault) {
-        match fault {
-            Fault::Pace(id, pace) => self.set_pace(id, pace),
-            Fault::EndStreams(id) => self.instances[id.0].end_streams(),
-            Fault::Restart(id) => self.instances[id.0].restart(&self.log),
-            Fault::ForgetHistory(id, resource) => self.instances[id.0].forget_history(resource),
-            Fault::LoseNext(id, resource) => self.rules[id.0].lose_next.push(resource),
-            Fault::Compact => self.compact(self.log.head()),
-            Fault::Backup => self.backup = Some(self.log.clone()),
-            Fault::Restore => self.restore(),
-            Fault::AddDefault { resource, path, value } => self.add_default(resource, (&path, &value)),
-            Fault::Rule(id, rule) => self.rules[id.0].add(rule),
-            Fault::Freeze(id, frozen) => self.rules[id.0].is_frozen = frozen == Frozen::Yes,
-            Fault::Throttle(id, rate) => self.rules[id.0].bytes_per_second = rate,
-        }
-    }
-
     /// All instances learn how far the log is, as by etcd's progress notices.
     pub fn notice_progress(&mut self) {
         self.instances.iter_mut().for_each(Instance::notice_all);
@@ -293,44 +271,6 @@ impl Cluster {
         self.run_plan();
     }
 
-    fn run_plan(&mut self) {
-        while let Some(fault) = self.plan.next_due(self.written) {
-            self.inject(fault);
-        }
-    }
-
-    fn set_pace(&mut self, id: InstanceId, pace: Pace) {
-        self.instances[id.0].set_pace(pace, &self.log);
-    }
-
-    fn compact(&mut self, at: ResourceVersion) {
-        let needed = self.instances.iter().map(Instance::applied).min().unwrap_or(at);
-        self.log.compact(at, needed);
-        self.record.push_back(Record::Upheaval(Upheaval::Compacted(at)));
-    }
-
-    fn restore(&mut self) {
-        let Some(backup) = &self.backup else { return };
-        self.log.restore(backup);
-        self.record.push_back(Record::Upheaval(Upheaval::Restored(self.log.head())));
-        for instance in &mut self.instances {
-            instance.restart(&self.log);
-        }
-    }
-
-    fn add_default(&mut self, resource: ResourceId, (path, value): (&[String], &Node)) {
-        let info = self.catalog.info(resource).clone();
-        self.log.rewrite(resource, |object| {
-            let mut tree = object.tree();
-            set_missing(&mut tree, path, value).then(|| Object::from_tree(&info, tree))
-        });
-        for instance in &mut self.instances {
-            instance.end_streams_of(resource);
-            instance.forget_history(resource);
-        }
-        self.record.push_back(Record::Upheaval(Upheaval::Rewritten(resource)));
-    }
-
     /// Halves the record when it holds twice what is to be kept.
     fn forget_old_events(&mut self) {
         let Some(kept) = self.config.kept_events.filter(|kept| self.record.len() >= 2 * kept.max(&1)) else {
@@ -346,17 +286,6 @@ impl Cluster {
             self.log.drop_events(first);
         }
     }
-}
-
-/// Sets the value at a path of keys where there is none; whether it did.
-fn set_missing(tree: &mut Node, path: &[String], value: &Node) -> bool {
-    let Some((last, parents)) = path.split_last() else { return false };
-    let parent = parents.iter().fold(tree, |node, key| node.entry(key));
-    let is_missing = parent.get(last).is_none();
-    if is_missing {
-        parent.set(last, value.clone());
-    }
-    is_missing
 }
 
 #[cfg(test)]

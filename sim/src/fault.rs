@@ -23,7 +23,9 @@ pub enum Fault {
     Pace(InstanceId, Pace),
     /// All streams of an instance end cleanly.
     EndStreams(InstanceId),
-    /// An instance starts anew: all streams are cut, all older revisions are 410 for watches.
+    /// All streams of an instance break.
+    CutStreams(InstanceId),
+    /// An instance starts anew: all streams break, all older revisions are 410 for watches.
     Restart(InstanceId),
     /// An instance's watch history of a collection is overwritten up to the present.
     ForgetHistory(InstanceId, ResourceId),
@@ -87,6 +89,8 @@ pub struct Rule {
 pub enum Effect {
     /// The request is answered with an error of this code (401, 429, 500 …).
     Refuse(u16),
+    /// The request is answered as by an instance whose cache of the collection is still being made.
+    NotReady,
     /// A watch's connection breaks after so many events.
     CutAfter(u32),
     /// A watch ends cleanly after so many events.
@@ -211,7 +215,7 @@ fn random_fault(seed: &mut Seed, shape: &PlanShape) -> Option<Fault> {
     let rule = |verb, effect| {
         Some(Fault::Rule(instance, Rule { fits: Fits::both(verb, resource), times: 1 + few % 3, effect }))
     };
-    match seed.below(11) {
+    match seed.below(13) {
         0 => Some(Fault::Pace(instance, Pace::Behind(u64::from(few)))),
         1 => Some(Fault::Pace(instance, Pace::Current)),
         2 => Some(Fault::EndStreams(instance)),
@@ -221,7 +225,9 @@ fn random_fault(seed: &mut Seed, shape: &PlanShape) -> Option<Fault> {
         6 => rule("watch", Effect::CutAfter(few)),
         7 => rule("watch", Effect::EndAfter(few)),
         8 => rule("list", Effect::TruncateAt(100 * few as usize)),
-        9 => rule("list", Effect::Refuse(if few.is_multiple_of(2) { 429 } else { 500 })),
+        9 => Some(Fault::CutStreams(instance)),
+        10 => rule("watch", Effect::NotReady),
+        11 => rule("list", Effect::Refuse(if few.is_multiple_of(2) { 429 } else { 500 })),
         _ => rule("watch", Effect::Refuse(if few.is_multiple_of(2) { 429 } else { 401 })),
     }
 }

@@ -21,6 +21,15 @@ pub enum Pace {
     Held,
 }
 
+/// How a stream ends before its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamEnd {
+    /// As if its time were up.
+    Clean,
+    /// With its connection.
+    Broken,
+}
+
 /// The state of one instance. All of it is lost at a restart, but for the pace.
 #[derive(Debug, Clone)]
 pub struct Instance {
@@ -33,6 +42,7 @@ pub struct Instance {
     lost: BTreeSet<ResourceVersion>,
     pace: Pace,
     epoch: u64,
+    last_end: StreamEnd,
 }
 
 // === impl Instance ===
@@ -50,6 +60,7 @@ impl Instance {
             lost: BTreeSet::new(),
             pace: Pace::Current,
             epoch: 0,
+            last_end: StreamEnd::Clean,
         }
     }
 
@@ -88,6 +99,11 @@ impl Instance {
         self.epoch + self.ends.get(&resource).copied().unwrap_or(0)
     }
 
+    /// How the streams ended that ended last.
+    pub fn last_end(&self) -> StreamEnd {
+        self.last_end
+    }
+
     /// Whether its watches pass over the event of a revision, as a lost one.
     pub fn has_lost(&self, rv: ResourceVersion) -> bool {
         self.lost.contains(&rv)
@@ -121,12 +137,14 @@ impl Instance {
     }
 
     /// Ends every stream that is open.
-    pub(crate) fn end_streams(&mut self) {
+    pub(crate) fn end_streams(&mut self, how: StreamEnd) {
         self.epoch += 1;
+        self.last_end = how;
     }
 
-    /// Ends every stream of a collection that is open.
+    /// Ends every stream of a collection that is open, cleanly.
     pub(crate) fn end_streams_of(&mut self, resource: ResourceId) {
+        self.last_end = StreamEnd::Clean;
         *self.ends.entry(resource).or_default() += 1;
     }
 
@@ -140,9 +158,10 @@ impl Instance {
         self.lost.insert(rv);
     }
 
-    /// Starts anew at the present of the log: all streams end, all history is gone.
+    /// Starts anew at the present of the log: all streams break, all history is gone.
     pub(crate) fn restart(&mut self, log: &Log) {
         let (pace, epoch) = (self.pace, self.epoch + 1);
-        *self = Self { pace, epoch, ends: std::mem::take(&mut self.ends), ..Self::starting_on(log) };
+        let (ends, last_end) = (std::mem::take(&mut self.ends), StreamEnd::Broken);
+        *self = Self { pace, epoch, ends, last_end, ..Self::starting_on(log) };
     }
 }

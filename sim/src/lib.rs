@@ -28,7 +28,7 @@ pub use churn::{Churn, ChurnHandle, ChurnShape, gauges};
 pub use cluster::{Cluster, ClusterConfig, Record};
 pub use fault::{Effect, Fault, FaultPlan, Fits, Frozen, InstanceId, PlanShape, Rule, Upheaval};
 pub use http::{Handle, Listen};
-pub use instance::{Instance, Pace};
+pub use instance::{Instance, Pace, StreamEnd};
 pub use json::{Node, object};
 pub use log::{EventType, History, Log, LogEvent};
 pub use object::{Object, StoreKey};

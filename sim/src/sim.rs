@@ -135,6 +135,11 @@ impl Sim {
         result
     }
 
+    /// Looks at the cluster without waking anyone.
+    pub fn read<T>(&self, look: impl FnOnce(&Cluster) -> T) -> T {
+        look(&self.0.cluster.lock())
+    }
+
     /// Does one write.
     ///
     /// # Errors
@@ -235,6 +240,16 @@ impl InstanceHandle {
     /// Ends all its streams cleanly.
     pub fn end_streams(&self) {
         self.inject(Fault::EndStreams(self.id));
+    }
+
+    /// Breaks all its streams.
+    pub fn cut_streams(&self) {
+        self.inject(Fault::CutStreams(self.id));
+    }
+
+    /// Answers the next `times` requests that fit as while its cache is being made.
+    pub fn not_ready(&self, fits: Fits, times: u32) {
+        self.inject(Fault::Rule(self.id, Rule { fits, times, effect: Effect::NotReady }));
     }
 
     /// Overwrites its watch history of a collection up to the present.

@@ -140,6 +140,18 @@ impl User {
     }
 }
 
+// === impl Attributes ===
+
+impl Attributes {
+    /// The verb.
+    pub fn verb(&self) -> &str {
+        match self {
+            Self::Resource(wanted) => &wanted.verb,
+            Self::Path { verb, .. } => verb,
+        }
+    }
+}
+
 // === impl Right ===
 
 impl Right {

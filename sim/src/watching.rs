@@ -9,6 +9,7 @@ use std::sync::Arc;
 use weir_core::{ResourceVersion, Status};
 
 use crate::catalog::ResourceId;
+use crate::instance::StreamEnd;
 use crate::log::{EventType, LogEvent};
 use crate::object::Object;
 use crate::read::{ListVersion, Patience, Reader, Step};
@@ -89,6 +90,8 @@ pub enum Then {
     Idle,
     /// The stream has ended, cleanly.
     Ended,
+    /// The stream has ended with its connection.
+    Broken,
 }
 
 /// A running watch on one instance.
@@ -143,8 +146,14 @@ impl Reader<'_> {
     /// Reads on: at most `max` things.
     pub(crate) fn read_on(&self, watch: &mut Watch, max: usize, capacity: usize) -> (Vec<WatchItem>, Then) {
         let resource = watch.query.resource;
-        let is_cut = watch.epoch != self.instance.epoch_of(resource);
-        if is_cut || watch.position < self.floor(resource, capacity) {
+        if watch.epoch != self.instance.epoch_of(resource) {
+            let then = match self.instance.last_end() {
+                StreamEnd::Clean => Then::Ended,
+                StreamEnd::Broken => Then::Broken,
+            };
+            return (Vec::new(), then);
+        }
+        if watch.position < self.floor(resource, capacity) {
             return (Vec::new(), Then::Ended);
         }
         let mut items = self.initial_items(watch, max);

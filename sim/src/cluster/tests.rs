@@ -1,5 +1,6 @@
 use super::*;
-use crate::fault::{Effect, Fits, Rule};
+use crate::fault::{Effect, Fault, Fits, Rule};
+use crate::instance::Pace;
 use crate::log::EventType;
 use crate::read::AnyState;
 use crate::selection::Selection;
@@ -389,7 +390,7 @@ fn a_restarted_instance_answers_410_for_all_that_was() {
     let head = cluster.put("configmaps", "b", "").rv();
     let mut open = cluster.open(SECOND, WatchFrom::After(old), "").unwrap();
     cluster.inject(Fault::Restart(SECOND));
-    assert!(matches!(cluster.read_on(SECOND, &mut open, 10), (items, Then::Ended) if items.is_empty()));
+    assert!(matches!(cluster.read_on(SECOND, &mut open, 10), (items, Then::Broken) if items.is_empty()));
     let status = cluster.open(SECOND, WatchFrom::After(old), "").unwrap_err();
     assert_eq!((status.code, &*status.message), (410, &*format!("too old resource version: {old} ({head})")));
     assert!(cluster.open(SECOND, WatchFrom::After(head), "").is_ok());

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::exchange::{Answer, Exchange};
+use super::exchange::Exchange;
 use super::form::Form;
+use super::respond::Answer;
 use crate::catalog::{Catalog, ResourceInfo};
 use crate::json::{Node, object};
 

@@ -6,9 +6,10 @@ use http::header::CONTENT_TYPE;
 use weir_core::status::Details;
 use weir_core::{ResourceVersion, Status};
 
-use super::exchange::{Answer, ResourceCall};
+use super::exchange::ResourceCall;
 use super::form::Form;
 use super::reads::Options;
+use super::respond::Answer;
 use crate::json::{Node, object};
 use crate::log::EventType;
 use crate::object::{Object, StoreKey};

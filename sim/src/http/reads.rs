@@ -10,8 +10,9 @@ use weir_core::query::Query;
 use weir_core::selector::{CustomFields, FieldSelector, FieldTable};
 use weir_core::{ResourceVersion, Status};
 
-use super::exchange::{Answer, ResourceCall};
+use super::exchange::ResourceCall;
 use super::form::{Form, View};
+use super::respond::Answer;
 use super::route::PathForm;
 use crate::object::StoreKey;
 use crate::read::{AnyState, ListQuery, ListVersion};

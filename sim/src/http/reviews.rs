@@ -3,8 +3,9 @@
 use http::Method;
 use weir_core::Status;
 
-use super::exchange::{Answer, Exchange};
+use super::exchange::Exchange;
 use super::form::Form;
+use super::respond::Answer;
 use super::route::Target;
 use crate::clock;
 use crate::json::{Node, object};

@@ -11,9 +11,10 @@ use weir_core::Status;
 use weir_core::options::WatchTimeout;
 
 use super::body::{self, Broken, Flow};
-use super::exchange::{self, Answer, ResourceCall};
+use super::exchange::{self, ResourceCall};
 use super::form::{self, Form, View};
 use super::reads::{self, Options};
+use super::respond::Answer;
 use super::route::PathForm;
 use crate::fault::Effect;
 use crate::log::EventType;
@@ -146,6 +147,7 @@ impl Stream {
             match then {
                 Then::More => continue,
                 Then::Ended => return None,
+                Then::Broken => return Some((Err(body::broken().await), None)),
                 Then::Idle => {}
             }
             let deadline = self.deadline;
@@ -236,7 +238,7 @@ impl Effect {
         match self {
             Self::CutAfter(events) => Some(EndAfter::Broken(events)),
             Self::EndAfter(events) => Some(EndAfter::Clean(events)),
-            Self::Refuse(_) | Self::TruncateAt(_) => None,
+            Self::Refuse(_) | Self::NotReady | Self::TruncateAt(_) => None,
         }
     }
 }

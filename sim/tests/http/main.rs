@@ -6,6 +6,8 @@ mod client;
 #[cfg(test)]
 mod fixture;
 #[cfg(test)]
+mod protocols;
+#[cfg(test)]
 mod reads;
 #[cfg(test)]
 mod streams;

@@ -202,3 +202,53 @@ async fn a_revision_that_does_not_come_is_504() {
     let text = answer.body().await.0;
     assert!(text.contains(&format!("Too large resource version: 99999, current: {head}")), "{text}");
 }
+
+#[tokio::test]
+async fn a_request_keeps_to_its_own_time() {
+    let fixture = Fixture::with(|config| config.timing.patience = std::time::Duration::from_secs(60)).await;
+    let (code, text) = fixture.client(0).text("/api/v1/pods?resourceVersion=99999&timeout=10ms").await;
+    assert_eq!((code, text.as_str()), (504, weir_core::status::DEADLINE_BODY));
+    let (code, text) = fixture.client(0).text("/api/v1/pods?timeout=5").await;
+    assert!(code == 400 && text.contains("missing unit in duration"), "{text}");
+}
+
+#[tokio::test]
+async fn a_cache_in_the_making_is_429_in_json() {
+    let fixture = Fixture::start().await;
+    fixture.sim.instance(0).not_ready(weir_sim::Fits::verb("watch"), 1);
+    let (code, text) = fixture.client(0).text("/api/v1/pods?watch=1&timeoutSeconds=1").await;
+    let expected = "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\
+        \"message\":\"storage is (re)initializing\",\"reason\":\"TooManyRequests\",\
+        \"details\":{\"retryAfterSeconds\":1},\"code\":429}\n";
+    assert_eq!((code, text.as_str()), (429, expected));
+}
+
+#[tokio::test]
+async fn a_deprecated_resource_comes_with_a_warning() {
+    let fixture = Fixture::start().await;
+    let answer = fixture.client(0).get("/api/v1/endpoints").await;
+    let text = "299 - \"v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice\"";
+    assert_eq!(answer.headers["warning"], text);
+    assert!(!fixture.client(0).get("/api/v1/pods").await.headers.contains_key("warning"));
+}
+
+#[tokio::test]
+async fn a_throttled_body_arrives_whole() {
+    let fixture = Fixture::start().await;
+    fixture.create("configmaps", "web");
+    fixture.sim.instance(0).throttle(Some(20_000));
+    let (text, end) = fixture.client(0).get("/api/v1/configmaps").await.body().await;
+    assert_eq!(end, End::Whole);
+    assert!(text.ends_with("]}\n"), "{text}");
+}
+
+#[tokio::test]
+async fn events_have_no_cache() {
+    let fixture = Fixture::start().await;
+    fixture.create("events", "a");
+    fixture.create("events", "b");
+    let (_, text) = fixture.client(0).text("/api/v1/events?resourceVersion=0&limit=1").await;
+    let page: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(page["items"].as_array().unwrap().len(), 1);
+    assert!(page["metadata"]["continue"].is_string(), "{text}");
+}

@@ -106,7 +106,9 @@ async fn a_restart_ends_streams_and_a_held_instance_says_nothing() {
     fixture.create("configmaps", "a");
     assert_eq!(kind_of(&watches[0].line().await.unwrap()), "ADDED");
     fixture.sim.instance(1).restart();
-    assert_eq!(watches[1].line().await, Err(End::Whole));
+    assert_eq!(watches[1].line().await, Err(End::Broken));
+    fixture.sim.instance(0).end_streams();
+    assert_eq!(watches[0].line().await, Err(End::Whole));
 }
 
 #[tokio::test]
