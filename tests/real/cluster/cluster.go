@@ -34,6 +34,8 @@ type Options struct {
 	Gated bool
 	// Plain puts the gated apiserver in weir's place: the suite then judges itself.
 	Plain bool
+	// Fault names the lie that the apiserver in weir's place tells; see Faults.
+	Fault string
 	// Backup keeps a copy of etcd's data from before weir started, for Restore.
 	Backup bool
 }

@@ -35,7 +35,7 @@ const weirLimit = 60 * time.Second
 // StartWeir starts one more weir in front of the same apiservers; the caller ends it. What stands in for weir is shared.
 func (c *Cluster) StartWeir(ctx context.Context, name string, mirrors []string) (*Weir, error) {
 	if c.options.Plain {
-		return &Weir{Endpoint: c.Gated.behindRelay(), Plain: true}, nil
+		return c.standIn()
 	}
 	kubeconfig, err := c.WriteKubeconfig(name+"-upstream", c.A.behindRelay(), WeirToken)
 	if err != nil {
@@ -66,6 +66,17 @@ func (c *Cluster) StartWeir(ctx context.Context, name string, mirrors []string) 
 		return nil, err
 	}
 	return w, nil
+}
+
+// standIn is an apiserver in weir's place, or a liar in front of one.
+func (c *Cluster) standIn() (*Weir, error) {
+	w := &Weir{Endpoint: c.Gated.behindRelay(), Plain: true}
+	if c.options.Fault == "" {
+		return w, nil
+	}
+	var err error
+	w.Endpoint, err = c.serveFault(c.options.Fault, w.Endpoint)
+	return w, err
 }
 
 // behindRelay is the instance as weir sees it.

@@ -27,6 +27,22 @@ func Start(t testing.TB, upstream *client.Client, path string) *Recorder {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return follow(t, upstream, path, list)
+}
+
+// StartAt is Start from a revision that is known already.
+func StartAt(t testing.TB, upstream *client.Client, path string, rv uint64) *Recorder {
+	t.Helper()
+	exact := fmt.Sprintf("%s?resourceVersion=%d&resourceVersionMatch=Exact", path, rv)
+	list, err := client.ParseList(upstream.Get(t, exact).Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return follow(t, upstream, path, list)
+}
+
+func follow(t testing.TB, upstream *client.Client, path string, list client.List) *Recorder {
+	t.Helper()
 	history, err := NewHistory(list)
 	if err != nil {
 		t.Fatal(err)

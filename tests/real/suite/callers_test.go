@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -87,14 +88,14 @@ func watchMirrored(t testing.TB, c *client.Client, path string) *client.Stream {
 	return stream
 }
 
-// auditLog is the log of all apiservers.
-func auditLog() audit.Log {
+// auditLog is the log of all apiservers of the run.
+var auditLog = sync.OnceValue(func() *audit.Log {
 	files := map[string]string{}
 	for _, instance := range plane.Instances {
 		files[instance.Name] = instance.Audit
 	}
-	return audit.Log{Files: files}
-}
+	return audit.NewLog(files)
+})
 
 // assertUnseen demands that upstream never saw a user agent.
 func assertUnseen(t testing.TB, agent string) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -92,13 +93,15 @@ func TestKubectlReadsTheSameThroughWeir(t *testing.T) {
 	}
 }
 
+var duration = regexp.MustCompile(`^(\d+[dhms])+$`)
+
 // ageless takes the columns out that go on counting.
 func ageless(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {
 		var words []string
 		for _, word := range strings.Fields(line) {
-			if duration := strings.Trim(word, "0123456789"); duration != "s" && duration != "m" && duration != "ms" {
+			if !duration.MatchString(word) {
 				words = append(words, word)
 			}
 		}

@@ -3,10 +3,13 @@ package suite
 import (
 	"bytes"
 	"fmt"
+	"net/http"
+	"sync"
 	"testing"
 
 	"weir.dev/tests/real/client"
 	"weir.dev/tests/real/cluster"
+	"weir.dev/tests/real/record"
 )
 
 // collections are the paths and selectors whose lists are compared.
@@ -90,6 +93,51 @@ func TestPG04_LimitWithResourceVersionZeroGivesTheWholeList(t *testing.T) {
 				assertSameAnswer(t, query, answer, upstream.Get(t, exact))
 			}
 		})
+	}
+}
+
+// TestListsFollowWritesAndNeverGoBack has readers ask again and again while there are writes.
+func TestListsFollowWritesAndNeverGoBack(t *testing.T) {
+	t.Parallel()
+	const readers, rounds = 4, 25
+	for _, k := range bothKinds {
+		space := namespace(t)
+		upstream := direct(t, cluster.AdminToken)
+		written := make(chan struct{})
+		var group sync.WaitGroup
+		for range readers {
+			weir := mirrored(t, cluster.AdminToken)
+			group.Go(func() {
+				var shown []uint64
+				for done := false; !done; {
+					select {
+					case <-written:
+						done = true
+					default:
+					}
+					answer, err := weir.Send(t.Context(), client.Request{Path: k.in(space) + "?resourceVersion=0"})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					list, err := client.ParseList(answer.Body)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					shown = append(shown, list.RV())
+				}
+				report(t, k.plural, record.CheckProgress(shown))
+			})
+		}
+		for round := range rounds {
+			rv := write(t, upstream, http.MethodPost, k.in(space), k.object(fmt.Sprintf("w-%d", round), ""))
+			if list := awaitMirror(t, mirrored(t, cluster.AdminToken), k.in(space), rv); len(list.Items) != round+1 {
+				t.Errorf("%s: %d objects at %d, want %d", k.plural, len(list.Items), list.RV(), round+1)
+			}
+		}
+		close(written)
+		group.Wait()
 	}
 }
 

@@ -53,7 +53,7 @@ func run(m *testing.M) int {
 	defer cancel()
 	began := time.Now()
 	var err error
-	plane, err = cluster.Start(ctx, cluster.Options{Mirrors: mirrors, Gated: true, Plain: isPlain()})
+	plane, err = cluster.Start(ctx, cluster.Options{Mirrors: mirrors, Gated: true, Plain: isPlain(), Fault: os.Getenv("WEIR_FAULT")})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "start of the control plane:", err)
 		return 1

@@ -81,6 +81,15 @@ func awaitMirror(t testing.TB, c *client.Client, path string, rv uint64) client.
 	return list
 }
 
+// beginning writes a first object into a namespace and returns its revision as soon as weir's mirror has it. A watch from
+// there is the mirror's to answer; one from a list's revision, which may be ahead of every object, needs not be.
+func beginning(t testing.TB, k kind, space string) uint64 {
+	t.Helper()
+	rv := write(t, direct(t, cluster.AdminToken), http.MethodPost, k.in(space), k.object("beginning", ""))
+	awaitMirror(t, mirrored(t, cluster.AdminToken), k.in(space), rv)
+	return rv
+}
+
 func parseList(t testing.TB, body []byte) client.List {
 	t.Helper()
 	list, err := client.ParseList(body)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -193,9 +194,46 @@ func TestPG09_OrderedPagesEqualUpstream(t *testing.T) {
 				weir, upstream := mirrored(t, cluster.AdminToken), direct(t, cluster.AdminToken)
 				state := parseList(t, getMirrored(t, weir, path+"&resourceVersion=0").Body)
 				// The config maps of all tests together are too many to be read one by one.
+				if strings.Contains(path, narrowed) {
+					t.Skip("upstream's own pages repeat an item here; TestPagesOfOneNamespaceBySelector asks weir alone")
+				}
 				limit := max(limit, len(state.Items)/10)
 				comparePages(t, weir, upstream, fmt.Sprintf("%s&limit=%d", path, limit), state.RV())
 			})
+		}
+	}
+}
+
+// narrowed is the selector that narrows a list to a namespace. Upstream makes the token of such a page relative to that
+// namespace, and takes it for one of all namespaces when it comes back.
+const narrowed = "fieldSelector=metadata.namespace%3D"
+
+// TestPagesOfOneNamespaceBySelector reads such pages from weir, which must find its place again.
+func TestPagesOfOneNamespaceBySelector(t *testing.T) {
+	t.Parallel()
+	if plane.Weir.Plain {
+		t.Skip("upstream repeats an item")
+	}
+	weir, upstream := mirrored(t, cluster.AdminToken), direct(t, cluster.AdminToken)
+	path := configMaps.in("") + "?" + narrowed + "lock"
+	rv := parseList(t, getMirrored(t, weir, path+"&resourceVersion=0").Body).RV()
+	whole := parseList(t, upstream.Get(t, fmt.Sprintf("%s&resourceVersion=%d&resourceVersionMatch=Exact", path, rv)).Body)
+	var items []string
+	for query := fmt.Sprintf("&limit=1&resourceVersion=%d&resourceVersionMatch=Exact", rv); query != ""; {
+		page := parseList(t, getMirrored(t, weir, path+query).Body)
+		for _, item := range page.Items {
+			items = append(items, string(item))
+		}
+		if query = ""; page.Metadata.Continue != "" {
+			query = "&limit=1&continue=" + page.Metadata.Continue
+		}
+	}
+	if len(items) != len(whole.Items) {
+		t.Fatalf("%d items in pages, want %d", len(items), len(whole.Items))
+	}
+	for i, item := range whole.Items {
+		if items[i] != string(item) {
+			t.Errorf("item %d is %s, want %s", i, items[i], item)
 		}
 	}
 }

@@ -20,8 +20,8 @@ func TestSH05_ShardedWatchesPartitionTheLog(t *testing.T) {
 			t.Parallel()
 			space := namespace(t)
 			upstream, weir := direct(t, cluster.AdminToken), mirrored(t, cluster.AdminToken)
-			recorder := record.Start(t, upstream, k.in(space))
-			from, _ := recorder.Bounds()
+			from := beginning(t, k, space)
+			recorder := record.StartAt(t, upstream, k.in(space), from)
 			live := map[shardRange]*client.Stream{}
 			for _, n := range shardCounts {
 				for _, r := range partition("uid", n) {
