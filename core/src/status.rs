@@ -12,6 +12,7 @@ mod yaml;
 
 use std::borrow::Cow;
 
+use crate::accept::Encoding;
 pub use errors::DEADLINE_BODY;
 pub(crate) use json::push_json_string;
 
@@ -75,6 +76,16 @@ impl Status {
     /// What the header `Retry-After` says, if it is sent.
     pub fn retry_after_seconds(&self) -> Option<u32> {
         self.details.as_ref().map(|details| details.retry_after_seconds).filter(|&seconds| seconds > 0)
+    }
+
+    /// The body in this encoding.
+    pub fn encode(&self, encoding: Encoding) -> Vec<u8> {
+        match encoding {
+            Encoding::Json => self.to_json().into_bytes(),
+            Encoding::PrettyJson => self.to_pretty_json().into_bytes(),
+            Encoding::Yaml => self.to_yaml().into_bytes(),
+            Encoding::Protobuf => self.to_protobuf(),
+        }
     }
 
     /// JSON on one line, with its line feed.
