@@ -22,7 +22,7 @@ use hyper::body::Incoming;
 use tracing::debug;
 use weir_core::{Status, query::Query};
 use weir_daemon::Lifecycle;
-use weir_upstream::{Affinity, ForwardError, ForwardedBody, RequestBody, Upstream};
+use weir_upstream::{Affinity, ForwardError, RequestBody, Upstream};
 
 use self::headers::Via;
 pub use self::{body::PassedBody, passed::Passed};
@@ -53,14 +53,13 @@ impl Passthrough {
     /// Upstream's answer. Where there is none, a Status says so, and only a request that certainly was not carried out is
     /// answered in a way that makes clients send it again.
     pub async fn forward(&self, request: Request<Incoming>, why: Passed) -> Response<PassedBody> {
-        let is_read = request.method() == Method::GET || request.method() == Method::HEAD;
         let answer = match self.refuse(&request) {
             Some(status) => Err(status),
             None if headers::asks_for_upgrade(&request) => self.upgrade(request).await,
             None => self.exchange(request).await,
         };
         let mut response = answer.unwrap_or_else(|status| refusal::response(&status));
-        debug!(reason = why.reason(), is_read, status = response.status().as_u16(), "passed through");
+        debug!(reason = why.reason(), status = response.status().as_u16(), "passed through");
         let answered_by = HeaderValue::from_static(why.answered_by());
         response.headers_mut().insert(ANSWERED_BY, answered_by);
         response
@@ -104,8 +103,9 @@ impl Passthrough {
         if is_tunnel {
             headers::set_upgrade(response.headers_mut(), protocol);
             let upstream = hyper::upgrade::on(&mut response);
-            tunnel::open(&self.lifecycle, client, upstream);
-            return Ok(response.map(|_: ForwardedBody| PassedBody::empty()));
+            let (parts, place) = response.into_parts();
+            tunnel::open(&self.lifecycle, tunnel::Ends { client, upstream, place });
+            return Ok(Response::from_parts(parts, PassedBody::empty()));
         }
         Ok(response.map(PassedBody::from))
     }

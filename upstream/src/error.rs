@@ -99,6 +99,12 @@ pub enum ConnectError {
         /// The instance.
         instance: String,
     },
+    /// As many requests as may be are under way there.
+    #[error("too many requests are under way at {instance}")]
+    Full {
+        /// The instance.
+        instance: String,
+    },
     /// There is none to connect to.
     #[error("there is no instance")]
     NoInstance,
@@ -180,6 +186,7 @@ impl ConnectError {
             | Self::Tcp { .. }
             | Self::Http { .. }
             | Self::JustFailed { .. }
+            | Self::Full { .. }
             | Self::NoInstance => FailureKind::Connect,
             Self::Tls { .. } => FailureKind::Tls,
             Self::Timeout { .. } => FailureKind::Timeout,

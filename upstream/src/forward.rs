@@ -22,9 +22,9 @@ use crate::{
     connection::Role,
     error::{BoxError, ConnectError, ForwardError},
     instance::Instance,
-    pool::{Ticket, UPGRADE},
+    pool::Ticket,
     upstream::Upstream,
-    wire::{self, Lost},
+    wire::Lost,
 };
 
 /// Bounds an access review as a whole: a client waits for it.
@@ -84,7 +84,8 @@ impl Upstream {
     }
 
     /// Passes on a request that asks for an upgrade, over an HTTP/1.1 connection of its own. Only a 101 has an upgrade:
-    /// take it with [`hyper::upgrade::on`]. The request is never sent twice.
+    /// take it with [`hyper::upgrade::on`], and keep the body beside it: that holds its place at the instance. The request
+    /// is never sent twice.
     pub async fn upgrade(
         &self,
         mut request: Request<RequestBody>,
@@ -93,8 +94,8 @@ impl Upstream {
         let path = path_of(&request);
         let mut last = None;
         for instance in self.order(affinity) {
-            let mut ticket = match wire::open(&instance, UPGRADE).await {
-                Ok(wire) => Ticket::single(wire),
+            let mut ticket = match instance.pool.single(&instance).await {
+                Ok(ticket) => ticket,
                 Err(error) => {
                     note(&instance, &error);
                     last = Some(error);
@@ -254,9 +255,10 @@ impl Replay {
 
 impl ForwardedBody {
     fn wrap(response: Response<Incoming>, ticket: Ticket) -> Response<Self> {
+        let is_tunnel = response.status() == StatusCode::SWITCHING_PROTOCOLS;
         response.map(|incoming| {
             let mut body = Self { incoming, ticket: Some(ticket) };
-            if body.incoming.is_end_stream() {
+            if body.incoming.is_end_stream() && !is_tunnel {
                 body.finish();
             }
             body

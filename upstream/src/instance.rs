@@ -8,6 +8,7 @@ use std::{
 };
 
 use tokio::time::Instant;
+use tracing::{info, warn};
 use weir_daemon::Lifecycle;
 
 use crate::{
@@ -61,11 +62,19 @@ impl Instance {
     }
 
     pub(crate) fn note_connected(&self) {
-        *self.health() = Health::default();
+        let before = std::mem::take(&mut *self.health());
+        if before.failures > 0 {
+            info!(instance = self.name(), failures = before.failures, "instance can be reached again");
+        }
     }
 
-    pub(crate) fn note_unreachable(&self) {
+    /// The first failure is worth a line; the ones after it say nothing new.
+    pub(crate) fn note_unreachable(&self, error: &ConnectError) {
         let mut health = self.health();
+        if health.failures == 0 {
+            let error = error as &dyn std::error::Error;
+            warn!(instance = self.name(), error, "instance cannot be reached");
+        }
         let penalty = FIRST_PENALTY.saturating_mul(1 << health.failures.min(5)).min(LAST_PENALTY);
         health.failures = health.failures.saturating_add(1);
         let now = Instant::now();
@@ -86,5 +95,30 @@ impl Instance {
 impl fmt::Debug for Instance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Instance").field("name", &self.target.name).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::bare;
+
+    #[tokio::test(start_paused = true)]
+    async fn each_failure_makes_an_instance_suspect_for_longer_up_to_a_limit() {
+        let life = Lifecycle::new();
+        let upstream = bare(&life, vec!["http://127.0.0.1:1".parse().unwrap()]).await;
+        let instance = Arc::clone(&upstream.instances()[0]);
+        let error = ConnectError::NoInstance;
+        for seconds in [1, 2, 4, 8, 16, 30, 30, 30] {
+            instance.note_unreachable(&error);
+            tokio::time::advance(Duration::from_millis(seconds * 1000 - 1)).await;
+            assert!(instance.is_suspect(), "{seconds}");
+            tokio::time::advance(Duration::from_millis(1)).await;
+            assert!(!instance.is_suspect(), "{seconds}");
+        }
+        instance.note_unreachable(&error);
+        assert!(instance.failed_since(Instant::now()));
+        instance.note_connected();
+        assert!(!instance.is_suspect() && !instance.failed_since(Instant::now()));
     }
 }

@@ -12,7 +12,10 @@ use std::{
 };
 
 use hyper::client::conn::http1;
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::Instant,
+};
 
 use crate::{
     access::Identity,
@@ -24,6 +27,10 @@ use crate::{
 
 /// Requests on one HTTP/2 connection. kube-apiserver takes 100.
 pub(crate) const MAX_STREAMS: usize = 64;
+
+/// Requests under way at one instance, tunnels included: 256 connections of HTTP/2, or as many of HTTP/1.1 as a process
+/// may have descriptors. Beyond it the instance counts as one that cannot be reached.
+const MAX_UNDER_WAY: usize = 16_384;
 
 /// Small enough that 64 clients that do not read, 64 × 256 KB = 16 MB, cannot fill the connection for the others.
 const SHARED: Windows = Windows { stream: 256 << 10, connection: 16 << 20 };
@@ -38,6 +45,7 @@ pub(crate) struct Pool {
     kept: Arc<Mutex<Kept>>,
     /// One permit: a burst of requests shares the connection that the first of them opens.
     dialling: Semaphore,
+    room: Arc<Semaphore>,
 }
 
 #[derive(Debug, Default)]
@@ -61,13 +69,22 @@ struct Idle {
     since: Instant,
 }
 
+/// A connection with room for one more request, counted already.
+enum Free {
+    Lane(Arc<Lane>),
+    Http1(http1::SendRequest<RequestBody>),
+}
+
 /// The right to send one request, held until its answer has been read or dropped.
 #[derive(Debug)]
 pub(crate) struct Ticket {
     wire: Wire,
-    kept: Arc<Mutex<Kept>>,
-    /// Of an HTTP/2 connection.
+    /// None for a connection that is not kept.
+    kept: Option<Arc<Mutex<Kept>>>,
+    /// On an HTTP/2 connection.
     _place: Option<Place>,
+    /// At the instance.
+    _room: OwnedSemaphorePermit,
 }
 
 /// Counts as one stream of its connection while it lives.
@@ -77,8 +94,7 @@ struct Place {
     kept: Arc<Mutex<Kept>>,
 }
 
-/// The connection of a request that hopes for an upgrade: never pooled, HTTP/1.1 whatever the others speak.
-pub(crate) const UPGRADE: Purpose = Purpose { identity: Identity::BareHttp1, windows: SHARED };
+const UPGRADE: Purpose = Purpose { identity: Identity::BareHttp1, windows: SHARED };
 
 const POOLED: Purpose = Purpose { identity: Identity::Bare, windows: SHARED };
 
@@ -86,50 +102,79 @@ const POOLED: Purpose = Purpose { identity: Identity::Bare, windows: SHARED };
 
 impl Default for Pool {
     fn default() -> Self {
-        Self { kept: Arc::default(), dialling: Semaphore::new(1) }
+        Self {
+            kept: Arc::default(),
+            dialling: Semaphore::new(1),
+            room: Arc::new(Semaphore::new(MAX_UNDER_WAY)),
+        }
     }
 }
 
 impl Pool {
     /// A connection with room, opened if need be.
     pub(crate) async fn ticket(&self, instance: &Instance) -> Result<Ticket, ConnectError> {
-        if let Some(ticket) = self.free() {
-            return Ok(ticket);
+        let room = self.room(instance)?;
+        if let Some(lane) = self.free() {
+            return Ok(self.admit(lane, room));
         }
         if lock(&self.kept).is_http1 {
-            return self.dial(instance).await;
+            return Ok(self.admit(self.open(instance).await?, room));
         }
         let asked = Instant::now();
         // The semaphore is never closed, so the permit comes.
         let _turn = self.dialling.acquire().await;
-        if let Some(ticket) = self.free() {
-            return Ok(ticket);
+        if let Some(lane) = self.free() {
+            return Ok(self.admit(lane, room));
         }
         if instance.failed_since(asked) {
             return Err(ConnectError::JustFailed { instance: instance.name().to_owned() });
         }
-        self.dial(instance).await
+        Ok(self.admit(self.open(instance).await?, room))
     }
 
-    /// A connection of its own, for a request after one on a kept connection was lost: that one may have gone stale.
+    /// A connection that is new, for a request after some on kept connections were lost: those may have gone stale.
     pub(crate) async fn dial(&self, instance: &Instance) -> Result<Ticket, ConnectError> {
+        let room = self.room(instance)?;
+        Ok(self.admit(self.open(instance).await?, room))
+    }
+
+    /// A connection for one request that hopes for an upgrade: HTTP/1.1 whatever the others speak, and never kept.
+    pub(crate) async fn single(&self, instance: &Instance) -> Result<Ticket, ConnectError> {
+        let room = self.room(instance)?;
+        let wire = wire::open(instance, UPGRADE).await?;
+        Ok(Ticket { wire, kept: None, _place: None, _room: room })
+    }
+
+    fn room(&self, instance: &Instance) -> Result<OwnedSemaphorePermit, ConnectError> {
+        let room = Arc::clone(&self.room).try_acquire_owned();
+        room.map_err(|_| ConnectError::Full { instance: instance.name().to_owned() })
+    }
+
+    async fn open(&self, instance: &Instance) -> Result<Free, ConnectError> {
         let wire = wire::open(instance, POOLED).await?;
         let mut kept = lock(&self.kept);
-        let place = match &wire {
+        kept.is_http1 = matches!(wire, Wire::Http1(_));
+        Ok(match wire {
             Wire::Http2(http2) => {
-                let lane = Arc::new(Lane { http2: http2.clone(), streams: AtomicUsize::new(1) });
-                kept.is_http1 = false;
+                let lane = Arc::new(Lane { http2, streams: AtomicUsize::new(1) });
                 if !kept.is_closed {
                     kept.http2.push(Arc::clone(&lane));
                 }
-                Some(Place { lane, kept: Arc::clone(&self.kept) })
+                Free::Lane(lane)
             }
-            Wire::Http1(_) => {
-                kept.is_http1 = true;
-                None
+            Wire::Http1(sender) => Free::Http1(sender),
+        })
+    }
+
+    fn admit(&self, free: Free, room: OwnedSemaphorePermit) -> Ticket {
+        let kept = Arc::clone(&self.kept);
+        let (wire, place) = match free {
+            Free::Lane(lane) => {
+                (Wire::Http2(lane.http2.clone()), Some(Place { lane, kept: Arc::clone(&kept) }))
             }
+            Free::Http1(sender) => (Wire::Http1(sender), None),
         };
-        Ok(Ticket { wire, _place: place, kept: Arc::clone(&self.kept) })
+        Ticket { wire, kept: Some(kept), _place: place, _room: room }
     }
 
     /// Keeps no connection from now on. Requests under way go on.
@@ -142,15 +187,9 @@ impl Pool {
         drop(dropped);
     }
 
-    fn free(&self) -> Option<Ticket> {
+    fn free(&self) -> Option<Free> {
         let mut kept = lock(&self.kept);
-        if let Some(lane) = kept.free_http2() {
-            let wire = Wire::Http2(lane.http2.clone());
-            let place = Some(Place { lane, kept: Arc::clone(&self.kept) });
-            return Some(Ticket { wire, _place: place, kept: Arc::clone(&self.kept) });
-        }
-        let wire = Wire::Http1(kept.free_http1()?);
-        Some(Ticket { wire, _place: None, kept: Arc::clone(&self.kept) })
+        kept.free_http2().map(Free::Lane).or_else(|| kept.free_http1().map(Free::Http1))
     }
 }
 
@@ -192,11 +231,6 @@ impl Lane {
 // === impl Ticket ===
 
 impl Ticket {
-    /// A connection that is used for one request and never kept.
-    pub(crate) fn single(wire: Wire) -> Self {
-        Self { wire, _place: None, kept: Arc::new(Mutex::new(Kept { is_closed: true, ..Kept::default() })) }
-    }
-
     pub(crate) fn wire(&mut self) -> &mut Wire {
         &mut self.wire
     }
@@ -204,8 +238,8 @@ impl Ticket {
     /// To be called when the answer has been read. A ticket that is dropped instead takes an HTTP/1.1 connection with
     /// it, which is no loss: there is an answer on it that nobody wants.
     pub(crate) fn give_back(self) {
-        let Wire::Http1(sender) = self.wire else { return };
-        let mut kept = lock(&self.kept);
+        let (Wire::Http1(sender), Some(kept)) = (self.wire, &self.kept) else { return };
+        let mut kept = lock(kept);
         if !kept.is_closed && !sender.is_closed() && kept.http1.len() < MAX_IDLE {
             kept.http1.push(Idle { sender, since: Instant::now() });
         }
@@ -224,4 +258,35 @@ impl Drop for Place {
 
 fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
     kept.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+    use weir_daemon::Lifecycle;
+
+    use super::*;
+    use crate::{
+        Affinity, ForwardError,
+        testing::{Speaks, TestServer, bare, text},
+    };
+
+    #[tokio::test]
+    async fn a_full_instance_is_not_asked_and_is_not_suspected_for_it() {
+        let life = Lifecycle::new();
+        let server = TestServer::start(&life, Speaks::Plain, |_| async { Ok(text("x")) }).await;
+        let upstream = bare(&life, vec![server.url()]).await;
+        let instance = Arc::clone(&upstream.instances()[0]);
+        let most = u32::try_from(MAX_UNDER_WAY).unwrap();
+        let all = Arc::clone(&instance.pool.room).acquire_many_owned(most).await.unwrap();
+        let send = || upstream.forward(Request::new(RequestBody::default()), Affinity(0));
+        let error = send().await.unwrap_err();
+        assert!(matches!(error, ForwardError::Unreachable(ConnectError::Full { .. })), "{error}");
+        assert!(!instance.is_suspect());
+        drop(all);
+        let answer = send().await.unwrap();
+        assert_eq!(instance.pool.room.available_permits(), MAX_UNDER_WAY - 1, "held while the answer is");
+        drop(answer);
+        assert_eq!(instance.pool.room.available_permits(), MAX_UNDER_WAY);
+    }
 }

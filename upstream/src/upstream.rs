@@ -173,3 +173,48 @@ async fn look_up(server: &Target) -> Option<Vec<Target>> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn targets(url: &str, addresses: &[&str]) -> Vec<Target> {
+        let addresses: Vec<_> = addresses.iter().map(|address| address.parse().unwrap()).collect();
+        Target::new(&url.parse().unwrap(), None).unwrap().spread(&addresses)
+    }
+
+    fn names(upstream: &Upstream) -> Vec<String> {
+        upstream.instances().iter().map(|instance| instance.name().to_owned()).collect()
+    }
+
+    async fn named(urls: &[&str]) -> Upstream {
+        let urls = urls.iter().map(|url| url.parse().unwrap()).collect();
+        Upstream::load(UpstreamOptions { origin: Origin::Nothing, urls }, &Lifecycle::new()).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn named_instances_keep_their_order() {
+        let upstream = named(&["https://b:6443", "https://a:6443"]).await;
+        assert_eq!(names(&upstream), ["b:6443", "a:6443"]);
+    }
+
+    #[tokio::test]
+    async fn an_address_that_stays_is_the_same_instance_after_a_look_up() {
+        let upstream = named(&["https://x"]).await;
+        upstream.0.replace(targets("https://api.example", &["10.0.0.1:443", "10.0.0.2:443"]));
+        let before = upstream.instances();
+        upstream.0.replace(targets("https://api.example", &["10.0.0.2:443", "10.0.0.3:443"]));
+        let after = upstream.instances();
+        assert_eq!(names(&upstream), ["10.0.0.2:443", "10.0.0.3:443"]);
+        assert!(Arc::ptr_eq(&before[1], &after[0]));
+        upstream.0.replace(targets("https://api.example", &["10.0.0.3:443", "10.0.0.2:443"]));
+        assert!(Arc::ptr_eq(&after, &upstream.instances()), "nothing changed");
+    }
+
+    #[tokio::test]
+    async fn nothing_to_connect_to_is_refused() {
+        let options = UpstreamOptions { origin: Origin::Nothing, urls: Vec::new() };
+        let error = Upstream::load(options, &Lifecycle::new()).await.unwrap_err();
+        assert!(matches!(error, LoadError::Url { .. }), "{error}");
+    }
+}

@@ -89,7 +89,7 @@ pub(crate) async fn open(instance: &Instance, purpose: Purpose) -> Result<Wire, 
     };
     match &opened {
         Ok(_) => instance.note_connected(),
-        Err(_) => instance.note_unreachable(),
+        Err(error) => instance.note_unreachable(error),
     }
     opened
 }

@@ -199,3 +199,23 @@ async fn a_client_that_waits_for_leave_to_send_gets_it() {
         assert!(client.until("body").await.ends_with("body"));
     }
 }
+
+#[tokio::test]
+async fn an_answer_to_head_says_the_length_of_what_it_does_not_send() {
+    let life = Lifecycle::new();
+    let handler = |_| async {
+        let mut response = Response::new(text(""));
+        response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from_static("1234"));
+        Ok(response)
+    };
+    for upstream in [Scripted::http1(&life, handler).await, Scripted::http2(&life, handler).await] {
+        let address = front(&life, vec![upstream.url.clone()]).await;
+        let mut client = RawClient::connect(address).await;
+        for _ in 0..2 {
+            client.write("HEAD / HTTP/1.1\r\nHost: weir\r\n\r\n").await;
+            let head = client.head().await;
+            assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+            assert!(head.contains("content-length: 1234\r\n"), "{head}");
+        }
+    }
+}

@@ -6,15 +6,25 @@ use hyper_util::rt::TokioIo;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 use weir_daemon::Lifecycle;
+use weir_upstream::ForwardedBody;
+
+/// The two ends of a tunnel.
+pub(super) struct Ends {
+    pub(super) client: OnUpgrade,
+    pub(super) upstream: OnUpgrade,
+    /// Held for the place at the instance that it stands for.
+    pub(super) place: ForwardedBody,
+}
 
 /// Joins them once both have been upgraded. The task ends with either leg, or when the process is told to stop: nobody
 /// can tell a tunnel to finish.
-pub(super) fn open(lifecycle: &Lifecycle, client: OnUpgrade, upstream: OnUpgrade) {
+pub(super) fn open(lifecycle: &Lifecycle, ends: Ends) {
     let stop = lifecycle.token().clone();
-    lifecycle.spawn("tunnel", join(client, upstream, stop));
+    lifecycle.spawn("tunnel", join(ends, stop));
 }
 
-async fn join(client: OnUpgrade, upstream: OnUpgrade, stop: CancellationToken) {
+async fn join(ends: Ends, stop: CancellationToken) {
+    let Ends { client, upstream, place: _place } = ends;
     let (client, upstream) = match tokio::try_join!(client, upstream) {
         Ok(upgraded) => upgraded,
         Err(error) => return debug!(%error, "no tunnel, one end did not upgrade"),
