@@ -37,9 +37,9 @@ pub struct RequestInfo {
     pub subresource: String,
     /// The name of the object, from the path or from `fieldSelector=metadata.name=…`.
     pub name: String,
-    /// The raw `fieldSelector` of a list, watch or deletecollection.
+    /// The raw `fieldSelector` of a list, watch or deletecollection; never that of a `/watch/` path.
     pub field_selector: Option<String>,
-    /// The raw `labelSelector` of a list, watch or deletecollection.
+    /// The raw `labelSelector` of a list, watch or deletecollection; never that of a `/watch/` path.
     pub label_selector: Option<String>,
     /// What a mirror can make of it.
     pub shape: Shape,
@@ -171,6 +171,10 @@ impl RequestInfo {
 
     /// A request without a name is about a collection; only its query says more.
     fn read_query(&mut self, query: &Query) {
+        if self.verb == Verb::Watch {
+            // By path prefix: not every such watch heeds selectors, so they widen nobody's access.
+            return;
+        }
         if self.name.is_empty() && self.verb == Verb::Get {
             let options = CollectionOptions::decode(query);
             self.verb = if options.is_watch { Verb::Watch } else { Verb::List };

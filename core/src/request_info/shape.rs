@@ -1,5 +1,6 @@
 //! Which requests a mirror may answer. Wherever upstream's routing could read a path in another way than its
-//! authorization does, the request is none of ours: passing it through is always right.
+//! authorization does, the request is none of ours: passing it through is always right. That goes for `namespaces//pods`
+//! too: upstream answers it for all namespaces, but only if the resource lives in namespaces, which no path tells.
 
 use std::fmt;
 
@@ -80,8 +81,6 @@ fn of_segments(segments: &[&str]) -> Option<Shape> {
     };
     match rest {
         ["watch", rest @ ..] => of_place(is_core, rest).and_then(legacy),
-        // The one place where upstream takes an empty segment, and only for a collection.
-        ["namespaces", "", resource] => is_clean(resource).then_some(Shape::Collection { namespace: None }),
         _ => of_place(is_core, rest),
     }
 }
