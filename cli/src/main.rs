@@ -10,8 +10,6 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use fault::Fault;
-
 /// jemalloc gives memory back after bursts, and keeps idle connections small; see docs/decisions.
 #[cfg(not(target_env = "msvc"))]
 #[global_allocator]

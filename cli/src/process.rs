@@ -10,7 +10,7 @@ use tokio_rustls::TlsAcceptor;
 use weir_core::{GroupResource, WindowBounds};
 use weir_daemon::telemetry::{self, LogFormat};
 use weir_daemon::tls::ServerTls;
-use weir_daemon::{Lifecycle, Listener, Signals, SocketOptions, StopCause};
+use weir_daemon::{Lifecycle, Listener, Signals, SocketOptions};
 use weir_proxy::auth::Authorizer;
 use weir_proxy::http::answer::Proxy;
 use weir_proxy::http::server::Server;

@@ -4,6 +4,7 @@
 pub mod answer;
 pub mod body;
 pub mod fail;
+pub mod fresh;
 pub mod gate;
 pub mod get;
 pub mod list;

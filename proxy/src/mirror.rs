@@ -56,6 +56,17 @@ impl Mirror {
         self.feed.facts().borrow().clone()
     }
 
+    /// The feed, for questions to upstream.
+    pub fn feed(&self) -> &FeedHandle {
+        &self.feed
+    }
+
+    /// Waits until all shards can answer at `revision` or later.
+    pub async fn reached(&self, revision: ResourceVersion) {
+        // The sender lives in the fan-out that the mirror holds, so the channel cannot close.
+        let _ = self.fanout.frontier().wait_for(|frontier| *frontier >= revision).await;
+    }
+
     /// Merges and hubs.
     pub fn fanout(&self) -> &Arc<Fanout> {
         &self.fanout

@@ -8,8 +8,10 @@ use http::request::Parts;
 use http::{HeaderValue, Request, Response, Uri};
 use hyper::body::Incoming;
 use tokio_util::sync::CancellationToken;
+use weir_core::accept::Family;
 use weir_core::interest::{FieldTarget, FieldTerm, Interest, Scope};
-use weir_core::options::{Freshness, GetIntent, ListAt, ListOptions, PathForm, Reach, WatchListGate, request_timeout};
+use weir_core::mirror::JsonForm;
+use weir_core::options::{Freshness, GetIntent, ListOptions, Reach, WatchListGate, request_timeout};
 use weir_core::{ObjectKey, Status};
 
 use super::body::ProxyBody;
@@ -100,7 +102,7 @@ impl Proxy {
         if !self.mirrors.allows(&request.resource) {
             return Ok(Outcome::Pass(Passed::NotMirrored, None));
         }
-        if needs_proof(request) {
+        if matches!(request.target, Target::Object { .. }) && needs_proof(request) {
             return Ok(Outcome::Pass(Passed::Freshness, None));
         }
         let permit = match self.authorizer.authorize(&parts.headers, &request.info).await {
@@ -112,7 +114,11 @@ impl Proxy {
             Err(other) => return other,
         };
         let spec = mirror.spec();
-        let Some(is_pretty) = request.json(&parts.headers, spec.form == weir_core::mirror::JsonForm::Custom) else {
+        let family = match spec.form {
+            JsonForm::BuiltIn => Family::BuiltIn,
+            JsonForm::Custom => Family::Custom,
+        };
+        let Some(is_pretty) = request.json(parts, family) else {
             return Ok(Outcome::Pass(Passed::Encoding, None));
         };
         match &request.target {
@@ -131,10 +137,10 @@ impl Proxy {
                 options.validate(WatchListGate::On)?;
                 let narrowed = narrow(&mirror, &options, namespace.as_deref(), name.as_deref())?;
                 if options.is_watch(*path) {
-                    self.watch(&permit, &mirror, &narrowed, &options)
+                    self.watch(&permit, &mirror, &narrowed, &options).await
                 } else {
                     request_timeout(&request.query, REQUEST_LIMIT)?;
-                    self.list(&permit, &mirror, (&narrowed, &options), is_pretty)
+                    self.list(&permit, &mirror, (&narrowed, &options), is_pretty).await
                 }
             }
         }
@@ -143,7 +149,7 @@ impl Proxy {
     /// The mirror, once it answers; what to do without it.
     async fn mirror(&self, request: &ReadRequest) -> Result<Arc<Mirror>, Result<Outcome, Status>> {
         let mut state = self.mirrors.start(&request.resource);
-        if request.is_watch() && matches!(*state.borrow(), State::Loading) {
+        if (request.is_watch() || request.names_shards()) && matches!(*state.borrow(), State::Loading) {
             let loaded = state.wait_for(|state| !matches!(state, State::Loading));
             if tokio::time::timeout(LOADING_LIMIT, loaded).await.is_err() {
                 return Err(Err(fail::busy("the mirror of this resource is loading")));
@@ -170,7 +176,7 @@ impl Proxy {
         }
     }
 
-    fn list(
+    async fn list(
         &self,
         _permit: &Permit,
         mirror: &Mirror,
@@ -180,7 +186,7 @@ impl Proxy {
         let intent = options.list_intent(narrowed.reach)?;
         let listing =
             Listing { mirror, interest: narrowed.interest.clone(), namespace: narrowed.namespace.as_deref() };
-        match listing.answer(&intent) {
+        match listing.answer(&intent).await {
             Listed::Answer(meta, items) => {
                 let Some(facts) = mirror.facts() else { return Ok(Outcome::Pass(Passed::Loading, None)) };
                 let shard = meta.shard.clone();
@@ -192,17 +198,17 @@ impl Proxy {
         }
     }
 
-    fn watch(
+    async fn watch(
         &self,
         _permit: &Permit,
         mirror: &Arc<Mirror>,
         narrowed: &Narrowed,
         options: &ListOptions,
     ) -> Result<Outcome, Status> {
-        let body = match watch::watch(mirror, &narrowed.interest, options, &self.stop)? {
+        let body = match watch::watch(mirror, &narrowed.interest, options, &self.stop).await? {
             Watched::Answer(plan) => watch_body::watch(*plan),
             Watched::Over => ProxyBody::Full(None),
-            Watched::Expired(status) => watch_body::error(&status),
+            Watched::Failed(status) => watch_body::error(&status),
             Watched::Pass(why) if narrowed.interest.shard.is_some() && why == Passed::TooOld => {
                 let floor = mirror.window().map_or(Default::default(), |window| window.floor);
                 watch_body::error(&Status::watch_too_old(options.resource_version.parse().unwrap_or_default(), floor))
@@ -232,23 +238,9 @@ impl From<Response<ProxyBody>> for Outcome {
     }
 }
 
-/// Whether only a proof of freshness could answer; known before anybody is asked.
+/// Whether a get has to be fresh. Upstream answers one as cheaply as it would answer the question for a proof.
 fn needs_proof(request: &ReadRequest) -> bool {
-    match &request.target {
-        Target::Object { .. } => GetIntent::of(&request.query) == GetIntent::Point(Freshness::Consistent),
-        Target::Collection { path, .. } => {
-            let Ok(mut options) = ListOptions::decode(&request.query) else { return false };
-            if options.validate(WatchListGate::On).is_err() || options.has_shard_selector() {
-                return false;
-            }
-            if options.is_watch(*path) {
-                *path == PathForm::Plain && options.resource_version.is_empty()
-            } else {
-                let intent = options.list_intent(Reach::Collection);
-                intent.is_ok_and(|intent| intent.at == ListAt::Latest(Freshness::Consistent))
-            }
-        }
-    }
+    GetIntent::of(&request.query) == GetIntent::Point(Freshness::Consistent)
 }
 
 fn narrow(

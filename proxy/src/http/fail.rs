@@ -1,11 +1,15 @@
 //! Errors as HTTP, and the headers that every answer of weir's own carries. No other file writes a Status to a client.
 
+use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::request::Parts;
-use http::{Response, StatusCode, header};
+use http::{Response, StatusCode};
 use weir_core::Status;
+use weir_core::accept::{self, Encoding};
+use weir_core::query::Query;
 
 use super::body::ProxyBody;
+use super::request;
 
 /// The header that says who answered.
 pub const ANSWERED_BY: &str = "weir-answered-by";
@@ -24,10 +28,17 @@ pub fn json(body: ProxyBody) -> Response<ProxyBody> {
 
 /// A Status in the encoding that errors to this request have.
 pub fn outcome(parts: &Parts, status: &Status) -> Response<ProxyBody> {
-    let _ = parts;
-    let mut response = Response::new(ProxyBody::full(status.to_json()));
+    let query = Query::parse(parts.uri.query().unwrap_or_default());
+    let encoding = request::asked(parts, &query).map_or(Encoding::Json, |asked| accept::negotiate_error(&asked));
+    let body = match encoding {
+        Encoding::Json => status.to_json().into(),
+        Encoding::PrettyJson => status.to_pretty_json().into(),
+        Encoding::Yaml => status.to_yaml().into(),
+        Encoding::Protobuf => Bytes::from(status.to_protobuf()),
+    };
+    let mut response = Response::new(ProxyBody::full(body));
     *response.status_mut() = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    mark(&mut response, HeaderValue::from_static("application/json"));
+    mark(&mut response, HeaderValue::from_static(encoding.content_type()));
     if let Some(seconds) = status.retry_after_seconds() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }

@@ -8,6 +8,7 @@ use weir_core::message::{SnapshotStart, Unanswered};
 use weir_core::options::{Freshness, ListAt, ListIntent, PageLimit};
 use weir_core::{Object, ObjectKey, ResourceVersion, Status};
 
+use super::fresh::{self, NotFresh, Otherwise};
 use super::list_body::{Items, ListMeta};
 use crate::mirror::Mirror;
 use crate::passthrough::Passed;
@@ -38,8 +39,8 @@ pub struct Listing<'a> {
 
 impl Listing<'_> {
     /// The answer to a list with this intent.
-    pub fn answer(&self, intent: &ListIntent) -> Listed {
-        let (at, start) = match self.place(&intent.at) {
+    pub async fn answer(&self, intent: &ListIntent) -> Listed {
+        let (at, start) = match self.place(&intent.at).await {
             Ok(place) => place,
             Err(other) => return other,
         };
@@ -51,22 +52,38 @@ impl Listing<'_> {
     }
 
     /// At which revision, and from which key on.
-    fn place(&self, at: &ListAt) -> Result<(ResourceVersion, Option<SnapshotStart>), Listed> {
-        let newest = self.mirror.newest().ok_or(Listed::Pass(Passed::Loading))?;
+    async fn place(&self, at: &ListAt) -> Result<(ResourceVersion, Option<SnapshotStart>), Listed> {
         match at {
-            ListAt::Latest(Freshness::Any) => Ok((newest, None)),
-            ListAt::Latest(Freshness::Consistent) => Err(Listed::Pass(Passed::Freshness)),
-            ListAt::Latest(Freshness::NotOlderThan(wanted)) if *wanted <= newest => Ok((newest, None)),
-            ListAt::Latest(Freshness::NotOlderThan(_)) => Err(Listed::Pass(Passed::NotReached)),
-            ListAt::Exact(at) => Ok((*at, None)),
+            ListAt::Latest(freshness) => Ok((self.newest(*freshness).await?, None)),
+            ListAt::Exact(at) => Ok((self.exactly(*at).await?, None)),
             ListAt::Continue(continuation) => {
                 let token = continuation.decode(ContinueToken::decode).map_err(Listed::Refuse)?;
+                let start = Some(self.start(&token));
                 match token.rv {
-                    TokenVersion::At(at) => Ok((at, Some(self.start(&token)))),
-                    TokenVersion::Latest => Err(Listed::Pass(Passed::Freshness)),
+                    TokenVersion::At(at) => Ok((self.exactly(at).await?, start)),
+                    TokenVersion::Latest => Ok((self.newest(Freshness::Consistent).await?, start)),
                 }
             }
         }
+    }
+
+    /// The newest revision, once it is fresh enough.
+    async fn newest(&self, freshness: Freshness) -> Result<ResourceVersion, Listed> {
+        let otherwise = match self.interest.shard {
+            Some(_) => Otherwise::Nobody,
+            None => Otherwise::Upstream,
+        };
+        fresh::reach(self.mirror, freshness, otherwise).await.map_err(|not_fresh| match not_fresh {
+            NotFresh::Pass(why) => Listed::Pass(why),
+            NotFresh::Refuse(status) => Listed::Refuse(status),
+        })?;
+        self.mirror.newest().ok_or(Listed::Pass(Passed::Loading))
+    }
+
+    /// A given revision, which may be one that the mirror has yet to come to.
+    async fn exactly(&self, at: ResourceVersion) -> Result<ResourceVersion, Listed> {
+        self.newest(Freshness::NotOlderThan(at)).await?;
+        Ok(at)
     }
 
     fn start(&self, token: &ContinueToken) -> SnapshotStart {

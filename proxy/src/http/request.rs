@@ -1,7 +1,8 @@
 //! A client's request, read once: what it asks for, how it wants it, who may answer. Everything later works on this value.
 
 use http::request::Parts;
-use http::{HeaderMap, header};
+use http::header;
+use weir_core::accept::{self, Asked, Encoding, Family, Negotiated, Transform, Want};
 use weir_core::options::PathForm;
 use weir_core::query::Query;
 use weir_core::request_info::{RequestInfo, RequestInfoError, Shape, Verb};
@@ -79,15 +80,30 @@ impl ReadRequest {
     }
 
     /// How the client wants the answer: `Some` where a mirror can give it, with whether it is to be indented.
-    pub fn json(&self, headers: &HeaderMap, is_custom: bool) -> Option<bool> {
-        let _ = is_custom;
-        let accept = headers.get(header::ACCEPT).map_or("", |value| value.to_str().unwrap_or_default());
-        let first = accept.split(',').next().unwrap_or_default().trim().to_owned();
-        if !(first.is_empty() || first == "*/*" || (first.starts_with("application/json") && !first.contains("as="))) {
-            return None;
+    pub fn json(&self, parts: &Parts, family: Family) -> Option<bool> {
+        let want = match &self.target {
+            Target::Object { .. } => Want::Get,
+            Target::Collection { .. } if self.is_watch() => Want::Watch,
+            Target::Collection { .. } => Want::List,
+        };
+        let asked = asked(parts, &self.query)?;
+        match accept::negotiate(&asked, want, family).ok()? {
+            Negotiated { encoding: Encoding::Json, transform: Transform::None } => Some(false),
+            Negotiated { encoding: Encoding::PrettyJson, transform: Transform::None } => Some(true),
+            _ => None,
         }
-        Some(self.query.get("pretty").is_some())
     }
+}
+
+/// What of a request says which form its answer takes; `None` where a header is no text, which upstream may yet read.
+pub fn asked<'a>(parts: &'a Parts, query: &'a Query) -> Option<Asked<'a>> {
+    let text = |name| parts.headers.get(name).map(|value| value.to_str()).transpose().ok();
+    Some(Asked {
+        accept: text(header::ACCEPT)?,
+        user_agent: text(header::USER_AGENT)?,
+        raw_query: parts.uri.query().unwrap_or_default(),
+        query,
+    })
 }
 
 /// The refusal of a shard selector on a form that weir cannot serve.

@@ -7,9 +7,10 @@ use rand::Rng;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use weir_core::interest::Interest;
-use weir_core::options::{Freshness, ListOptions, WatchIntent, WatchTimeout};
+use weir_core::options::{ListOptions, WatchIntent, WatchTimeout};
 use weir_core::{ResourceVersion, Status};
 
+use super::fresh::{self, NotFresh, Otherwise};
 use super::watch_body::{Frames, WatchPlan};
 use crate::hub::follow::Follower;
 use crate::mirror::Mirror;
@@ -27,7 +28,7 @@ pub enum Watched {
     /// Upstream has to answer.
     Pass(Passed),
     /// The stream is opened and ends with this error, since clients look for it there.
-    Expired(Status),
+    Failed(Status),
 }
 
 /// Where a watch begins.
@@ -38,14 +39,14 @@ struct Beginning {
 }
 
 /// The answer to a watch.
-pub fn watch(mirror: &Mirror, interest: &Arc<Interest>, options: &ListOptions, stop: &CancellationToken) -> Result<Watched, Status> {
+pub async fn watch(mirror: &Mirror, interest: &Arc<Interest>, options: &ListOptions, stop: &CancellationToken) -> Result<Watched, Status> {
     let intent = options.watch_intent()?;
     let length = match WatchTimeout::of(options.timeout_seconds) {
         WatchTimeout::Over => return Ok(Watched::Over),
         WatchTimeout::Unset => SHORTEST.mul_f64(rand::rng().random_range(1.0..2.0)),
         WatchTimeout::After(length) => length,
     };
-    let beginning = match begin(mirror, intent) {
+    let beginning = match begin(mirror, interest, intent).await {
         Ok(beginning) => beginning,
         Err(other) => return Ok(other),
     };
@@ -72,30 +73,40 @@ pub fn watch(mirror: &Mirror, interest: &Arc<Interest>, options: &ListOptions, s
     })))
 }
 
-fn begin(mirror: &Mirror, intent: WatchIntent) -> Result<Beginning, Watched> {
-    let window = mirror.window().ok_or(Watched::Pass(Passed::Loading))?;
-    let newest = mirror.newest().ok_or(Watched::Pass(Passed::Loading))?;
+async fn begin(mirror: &Mirror, interest: &Interest, intent: WatchIntent) -> Result<Beginning, Watched> {
     let (freshness, shows_state, has_end_bookmark) = match intent {
-        WatchIntent::After(after) => {
-            if after < window.floor {
-                return Err(Watched::Pass(Passed::TooOld));
-            }
-            if !mirror.may_resume(after) {
-                return Err(Watched::Expired(Status::watch_too_old(after, window.floor)));
-            }
-            if after > newest {
-                return Err(Watched::Pass(Passed::NotReached));
-            }
-            return Ok(Beginning { after, shows_state: false, has_end_bookmark: false });
-        }
+        WatchIntent::After(after) => return resume(mirror, after).await,
         WatchIntent::State { freshness, has_end_bookmark } => (freshness, true, has_end_bookmark),
         WatchIntent::Changes { freshness } => (freshness, false, false),
     };
-    match freshness {
-        Freshness::Any => {}
-        Freshness::Consistent => return Err(Watched::Pass(Passed::Freshness)),
-        Freshness::NotOlderThan(wanted) if wanted > newest => return Err(Watched::Pass(Passed::NotReached)),
-        Freshness::NotOlderThan(_) => {}
+    let otherwise = match interest.shard {
+        Some(_) => Otherwise::Nobody,
+        None => Otherwise::Upstream,
+    };
+    fresh::reach(mirror, freshness, otherwise).await.map_err(|not_fresh| match not_fresh {
+        NotFresh::Pass(why) => Watched::Pass(why),
+        NotFresh::Refuse(status) => Watched::Failed(status),
+    })?;
+    let after = mirror.newest().ok_or(Watched::Pass(Passed::Loading))?;
+    Ok(Beginning { after, shows_state, has_end_bookmark })
+}
+
+/// A watch from a position. One beyond the mirror's own waits there for what comes after it, as long as upstream has come so
+/// far: a list of another kind may have named it. Upstream below it means that its history went back.
+async fn resume(mirror: &Mirror, after: ResourceVersion) -> Result<Beginning, Watched> {
+    let window = mirror.window().ok_or(Watched::Pass(Passed::Loading))?;
+    if after < window.floor {
+        return Err(Watched::Pass(Passed::TooOld));
     }
-    Ok(Beginning { after: newest, shows_state, has_end_bookmark })
+    if !mirror.may_resume(after) {
+        return Err(Watched::Failed(Status::watch_too_old(after, window.floor)));
+    }
+    if after > window.frontier {
+        match fresh::newest_upstream(mirror).await {
+            Some(newest) if newest >= after => {}
+            Some(_) => return Err(Watched::Failed(Status::watch_too_old(after, window.floor))),
+            None => return Err(Watched::Pass(Passed::NotReached)),
+        }
+    }
+    Ok(Beginning { after, shows_state: false, has_end_bookmark: false })
 }
