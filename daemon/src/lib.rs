@@ -2,6 +2,7 @@
 //! socket. Nothing here knows Kubernetes; whoever looks for HTTP finds it in the proxy.
 
 pub mod lifecycle;
+pub mod limits;
 pub mod listener;
 pub mod signals;
 pub mod telemetry;

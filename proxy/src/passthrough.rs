@@ -53,12 +53,13 @@ impl Passthrough {
     /// Upstream's answer. Where there is none, a Status says so, and only a request that certainly was not carried out is
     /// answered in a way that makes clients send it again.
     pub async fn forward(&self, request: Request<Incoming>, why: Passed) -> Response<PassedBody> {
+        let encoding = refusal::encoding(&request);
         let answer = match self.refuse(&request) {
             Some(status) => Err(status),
             None if headers::asks_for_upgrade(&request) => self.upgrade(request).await,
             None => self.exchange(request).await,
         };
-        let mut response = answer.unwrap_or_else(|status| refusal::response(&status));
+        let mut response = answer.unwrap_or_else(|status| refusal::response(&status, encoding));
         debug!(reason = why.reason(), status = response.status().as_u16(), "passed through");
         let answered_by = HeaderValue::from_static(why.answered_by());
         response.headers_mut().insert(ANSWERED_BY, answered_by);

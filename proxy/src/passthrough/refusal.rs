@@ -2,10 +2,14 @@
 //! only where that does no harm.
 
 use http::{
-    HeaderValue, Response, StatusCode,
-    header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER},
+    HeaderName, HeaderValue, Request, Response, StatusCode,
+    header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, USER_AGENT},
 };
-use weir_core::Status;
+use weir_core::{
+    Status,
+    accept::{self, Asked, Encoding},
+    query::Query,
+};
 
 use super::body::PassedBody;
 
@@ -28,11 +32,20 @@ pub(super) fn looped() -> Status {
     Status::new(508, "LoopDetected", "this request has passed here before: weir is its own upstream")
 }
 
-pub(super) fn response(status: &Status) -> Response<PassedBody> {
-    let mut response = Response::new(PassedBody::whole(status.to_json()));
+/// The encoding in which this request would have upstream's errors.
+pub(super) fn encoding<B>(request: &Request<B>) -> Encoding {
+    let text = |name: HeaderName| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let raw_query = request.uri().query().unwrap_or_default();
+    let query = Query::parse(raw_query);
+    let (accept, user_agent) = (text(ACCEPT), text(USER_AGENT));
+    accept::negotiate_error(&Asked { accept, user_agent, raw_query, query: &query })
+}
+
+pub(super) fn response(status: &Status, encoding: Encoding) -> Response<PassedBody> {
+    let mut response = Response::new(PassedBody::whole(status.encode(encoding)));
     *response.status_mut() = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(encoding.content_type()));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     if let Some(seconds) = status.retry_after_seconds() {
         headers.insert(RETRY_AFTER, HeaderValue::from(seconds));

@@ -62,6 +62,27 @@ async fn without_an_upstream_clients_are_asked_to_come_back() {
 }
 
 #[tokio::test]
+async fn a_refusal_comes_in_the_encoding_that_the_client_takes() {
+    let life = Lifecycle::new();
+    let (listener, closed) = bind().await;
+    drop(listener);
+    let address = front(&life, vec![format!("http://{closed}").parse().unwrap()]).await;
+    let refused = async |accept: &str| {
+        let mut client = RawClient::connect(address).await;
+        let request =
+            format!("GET / HTTP/1.1\r\nHost: weir\r\nAccept: {accept}\r\nConnection: close\r\n\r\n");
+        client.write(&request).await;
+        (client.head().await, client.rest().await)
+    };
+    let (head, body) = refused("application/vnd.kubernetes.protobuf").await;
+    assert!(head.contains("content-type: application/vnd.kubernetes.protobuf\r\n"), "{head}");
+    assert!(body.starts_with("k8s\0"), "{body:?}");
+    let (head, body) = refused("application/yaml").await;
+    assert!(head.contains("content-type: application/yaml\r\n"), "{head}");
+    assert!(body.contains("reason: ServiceUnavailable\n"), "{body}");
+}
+
+#[tokio::test]
 async fn a_lost_write_is_not_answered_in_a_way_that_repeats_it() {
     let life = Lifecycle::new();
     let upstream = Scripted::http1(&life, |request| async {
