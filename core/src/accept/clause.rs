@@ -1,5 +1,5 @@
 //! The clauses of an `Accept` header as upstream's parser reads and orders them. It is not RFC 9110's order: a quality of
-//! 0 excludes nothing, a broken one counts as 0, and more than wildcards is never "more specific".
+//! 0 excludes nothing, a broken one counts as 0, and wildcards come last even with a higher quality.
 
 use super::{ALL_MEDIA, Family, Media, MetaVersion, Transform};
 

@@ -6,6 +6,7 @@
 mod cursor;
 mod escape;
 mod field_paths;
+mod special;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -14,8 +15,9 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
-pub(crate) use cursor::{Cursor, find_special};
+pub(crate) use cursor::Cursor;
 pub use field_paths::{FieldPathError, FieldPaths};
+pub(crate) use special::find_special;
 
 /// A range of bytes of the scanned text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 
 use super::escape::unescape;
+use super::special::find_special;
 use super::{ScanError, Span, Text};
 
 /// Go's reader stops at the same depth; what upstream sent has passed it.
@@ -105,12 +106,18 @@ impl<'a> Cursor<'a> {
     #[inline(always)]
     pub(crate) fn string(&mut self) -> Result<Quoted, ScanError> {
         self.expect(b'"')?;
+        self.rest_of_string()
+    }
+
+    /// Takes a string whose opening quote was taken.
+    #[inline(always)]
+    fn rest_of_string(&mut self) -> Result<Quoted, ScanError> {
         let bytes = self.text.as_bytes();
         let start = self.at;
         self.at = find_special(bytes, start).ok_or(ScanError::UnexpectedEnd)?;
         let has_escapes = bytes[self.at] != b'"';
         if has_escapes {
-            self.at = self.rest_of_string()?;
+            self.at = self.after_escapes()?;
         }
         let span = Span::new(start, self.at);
         self.at += 1;
@@ -136,23 +143,25 @@ impl<'a> Cursor<'a> {
         loop {
             match cursor.peek()? {
                 b'"' => {
-                    cursor.string()?;
+                    cursor.at += 1;
+                    cursor.rest_of_string()?;
                 }
                 b'{' => {
-                    open.push(true, cursor.at)?;
-                    if cursor.open_object()? {
+                    let at = cursor.at;
+                    cursor.at += 1;
+                    if !cursor.take(b'}')? {
+                        open.push(true, at)?;
                         cursor.key()?;
                         continue;
                     }
-                    open.pop();
                 }
                 b'[' => {
-                    open.push(false, cursor.at)?;
+                    let at = cursor.at;
                     cursor.at += 1;
                     if !cursor.take(b']')? {
+                        open.push(false, at)?;
                         continue;
                     }
-                    open.pop();
                 }
                 _ => cursor.at = cursor.scalar_end()?,
             }
@@ -203,20 +212,27 @@ impl<'a> Cursor<'a> {
     #[inline(always)]
     fn close(&mut self, open: &mut Open) -> Result<bool, ScanError> {
         while let Some(is_object) = open.innermost() {
-            if !self.more(if is_object { b'}' } else { b']' })? {
-                open.pop();
-                continue;
+            match (self.peek()?, is_object) {
+                (b',', true) => {
+                    self.at += 1;
+                    return self.key().map(|_| false);
+                }
+                (b',', false) => {
+                    self.at += 1;
+                    return Ok(false);
+                }
+                (b'}', true) | (b']', false) => {
+                    self.at += 1;
+                    open.pop();
+                }
+                _ => return Err(self.unexpected()),
             }
-            if is_object {
-                self.key()?;
-            }
-            return Ok(false);
         }
         Ok(true)
     }
 
     /// From a backslash to the quote that ends the string.
-    fn rest_of_string(mut self) -> Result<usize, ScanError> {
+    fn after_escapes(mut self) -> Result<usize, ScanError> {
         let bytes = self.text.as_bytes();
         loop {
             match bytes[self.at] {
@@ -319,32 +335,4 @@ impl Open {
     fn innermost(&self) -> Option<bool> {
         (self.depth > 0).then_some(self.top & 1 == 1)
     }
-}
-
-/// The next quote, backslash or control character. Eight bytes at a time: most strings of an object are shorter than
-/// what a call of memchr costs.
-#[inline(always)]
-pub(crate) fn find_special(bytes: &[u8], from: usize) -> Option<usize> {
-    let mut at = from;
-    while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
-        let hits = special_bytes(u64::from_le_bytes(*chunk));
-        if hits != 0 {
-            return Some(at + hits.trailing_zeros() as usize / 8);
-        }
-        at += 8;
-    }
-    let rest = bytes.get(at..)?;
-    rest.iter().position(|&byte| byte == b'"' || byte == b'\\' || byte < b' ').map(|found| at + found)
-}
-
-/// Sets the high bit of the special bytes of a word. Only the lowest set bit is exact: a borrow runs upwards.
-#[inline(always)]
-fn special_bytes(word: u64) -> u64 {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = ONES << 7;
-    let zero_bytes = |word: u64| word.wrapping_sub(ONES) & !word;
-    let quotes = zero_bytes(word ^ (ONES * b'"' as u64));
-    let backslashes = zero_bytes(word ^ (ONES * b'\\' as u64));
-    let controls = word.wrapping_sub(ONES * b' ' as u64) & !word;
-    (quotes | backslashes | controls) & HIGH
 }
