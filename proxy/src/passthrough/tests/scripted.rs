@@ -274,7 +274,7 @@ impl RawClient {
     pub(super) async fn rest(&mut self) -> String {
         let mut text = Vec::new();
         let _ = within(self.0.read_to_end(&mut text)).await;
-        String::from_utf8(text).unwrap()
+        String::from_utf8_lossy(&text).into_owned()
     }
 }
 
