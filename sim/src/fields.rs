@@ -6,12 +6,34 @@
 use crate::catalog::ResourceInfo;
 use crate::json::Node;
 
+/// A field's label and the keys that lead to it.
+type Path = (&'static str, &'static [&'static str]);
+
+const EVENTS: &[Path] = &[
+    ("involvedObject.kind", &["involvedObject", "kind"]),
+    ("involvedObject.namespace", &["involvedObject", "namespace"]),
+    ("involvedObject.name", &["involvedObject", "name"]),
+    ("involvedObject.uid", &["involvedObject", "uid"]),
+    ("involvedObject.apiVersion", &["involvedObject", "apiVersion"]),
+    ("involvedObject.resourceVersion", &["involvedObject", "resourceVersion"]),
+    ("involvedObject.fieldPath", &["involvedObject", "fieldPath"]),
+    ("reason", &["reason"]),
+    ("reportingComponent", &["reportingComponent"]),
+    ("source", &["source", "component"]),
+    ("type", &["type"]),
+];
+
+/// Whether events can be selected by a label. Core's table has none of theirs: a mirror never serves them.
+pub(crate) fn is_of_events(label: &str) -> bool {
+    ["metadata.name", "metadata.namespace"].contains(&label) || EVENTS.iter().any(|(own, _)| *own == label)
+}
+
 /// The fields of a built-in kind with their values.
 pub(crate) fn values(info: &ResourceInfo, tree: &Node) -> Vec<(&'static str, String)> {
     if info.is_custom() {
         return Vec::new();
     }
-    let paths: &[(&'static str, &[&str])] = match (&*info.gvr.group, &*info.gvr.resource) {
+    let paths: &[Path] = match (&*info.gvr.group, &*info.gvr.resource) {
         ("", "pods") => &[
             ("spec.nodeName", &["spec", "nodeName"]),
             ("spec.restartPolicy", &["spec", "restartPolicy"]),
@@ -24,17 +46,15 @@ pub(crate) fn values(info: &ResourceInfo, tree: &Node) -> Vec<(&'static str, Str
         ("", "namespaces") => &[("status.phase", &["status", "phase"])],
         ("", "secrets") => &[("type", &["type"])],
         ("", "services") => &[("spec.clusterIP", &["spec", "clusterIP"]), ("spec.type", &["spec", "type"])],
-        ("", "events") => &[
-            ("involvedObject.kind", &["involvedObject", "kind"]),
-            ("involvedObject.namespace", &["involvedObject", "namespace"]),
-            ("involvedObject.name", &["involvedObject", "name"]),
-            ("involvedObject.uid", &["involvedObject", "uid"]),
-            ("reason", &["reason"]),
-            ("type", &["type"]),
-        ],
+        ("", "events") => EVENTS,
         _ => &[],
     };
     let mut values: Vec<_> = paths.iter().map(|(label, path)| (*label, scalar(tree.at(path)))).collect();
+    if let Some(controller) = tree.text_at(&["reportingComponent"]) {
+        // An event of the newer API has no source.
+        let source = values.iter_mut().find(|(label, value)| *label == "source" && value.is_empty());
+        source.into_iter().for_each(|(_, value)| controller.clone_into(value));
+    }
     values.extend(flag(info, tree).or_else(|| count(info, tree)));
     values
 }

@@ -15,6 +15,7 @@ use crate::catalog::ResourceId;
 use crate::cluster::{Cluster, ClusterConfig, Record};
 use crate::fault::{Effect, Fault, Fits, Frozen, InstanceId, Rule};
 use crate::instance::Pace;
+use crate::json::Node;
 use crate::users::{User, Users};
 use crate::write::{Op, Written};
 
@@ -146,6 +147,27 @@ impl Sim {
     /// 404, 409 or 422, as upstream says them.
     pub fn apply(&self, op: Op) -> Result<Written, Status> {
         self.with(|cluster| cluster.apply(op))
+    }
+
+    /// Makes revisions below the present unreadable.
+    pub fn compact(&self) {
+        self.with(|cluster| cluster.inject(Fault::Compact));
+    }
+
+    /// Keeps a copy of the log.
+    pub fn back_up(&self) {
+        self.with(|cluster| cluster.inject(Fault::Backup));
+    }
+
+    /// Makes the last kept copy the log; all instances start anew.
+    pub fn restore(&self) {
+        self.with(|cluster| cluster.inject(Fault::Restore));
+    }
+
+    /// Gives a custom resource a default: bytes change at the same revisions, its watches end.
+    pub fn add_default(&self, resource: ResourceId, path: &[&str], value: Node) {
+        let path = path.iter().map(|key| (*key).to_owned()).collect();
+        self.with(|cluster| cluster.inject(Fault::AddDefault { resource, path, value }));
     }
 
     /// The truth: every event and upheaval in order, as far back as it is kept.

@@ -115,9 +115,14 @@ impl User {
         groups
     }
 
+    /// Whether this user may do everything.
+    pub(crate) fn is_master(&self) -> bool {
+        self.groups.iter().any(|group| group == "system:masters")
+    }
+
     /// Whether this user may do that.
     pub fn is_allowed(&self, wanted: &Attributes) -> bool {
-        if self.groups.iter().any(|group| group == "system:masters") {
+        if self.is_master() {
             return true;
         }
         match wanted {
@@ -149,6 +154,16 @@ impl Attributes {
             Self::Resource(wanted) => &wanted.verb,
             Self::Path { verb, .. } => verb,
         }
+    }
+
+    /// The same with something before the verb.
+    pub(crate) fn with_verb_prefix(&self, prefix: &str) -> Self {
+        let mut prefixed = self.clone();
+        match &mut prefixed {
+            Self::Resource(wanted) => wanted.verb.insert_str(0, prefix),
+            Self::Path { verb, .. } => verb.insert_str(0, prefix),
+        }
+        prefixed
     }
 }
 
@@ -200,6 +215,11 @@ impl Users {
     /// Makes a token worthless.
     pub fn revoke(&mut self, token: &str) {
         self.by_token.remove(token);
+    }
+
+    /// The user of a name who has a token.
+    pub fn named(&self, name: &str) -> Option<User> {
+        self.by_token.values().find(|user| user.name == name).cloned()
     }
 
     /// Who an Authorization header stands for; `None` for a token that nobody has.

@@ -177,11 +177,11 @@ mod tests {
     #[test]
     fn every_reflector_ends_with_the_truth() {
         let mut lists = 0;
-        for seed in 0..40 {
+        for seed in 0..15 {
             // Shown when the run fails, and enough to repeat it.
             println!("seed {seed}");
             lists += run(seed);
         }
-        assert!(lists > 40 * 6, "no plan ever made anybody list again");
+        assert!(lists > 15 * 6, "no plan ever made anybody list again");
     }
 }

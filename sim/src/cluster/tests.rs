@@ -540,3 +540,27 @@ fn a_bounded_log_forgets_and_says_so() {
     assert_eq!(cluster.list_step(FIRST, ListVersion::Exact(first), (None, "")).unwrap_err().code, 410);
     assert_eq!(cluster.listed(FIRST, ListVersion::Any, None).items.len(), 1);
 }
+
+#[test]
+fn a_seed_repeats_the_order_of_faults() {
+    let run = |seed| {
+        let mut cluster = Cluster::new(ClusterConfig { seed, ..Default::default() });
+        let resources = vec![cluster.resource("configmaps").unwrap()];
+        let shape = crate::fault::PlanShape { instances: 2, resources, events: 100, faults: 60 };
+        let mut chance = Seed::new(seed);
+        cluster.set_plan(FaultPlan::random(&mut chance, &shape));
+        let mut states = Vec::new();
+        for number in 0..100 {
+            cluster.put("configmaps", &format!("c-{number}"), "");
+            let one = |id: InstanceId| {
+                let instance = cluster.instance(id);
+                (instance.pace(), instance.applied(), instance.started(), instance.last_end())
+            };
+            states.push((one(FIRST), one(SECOND), cluster.log().compacted()));
+        }
+        states
+    };
+    assert_eq!(run(11), run(11));
+    assert_ne!(run(11), run(12));
+    assert!(run(11).windows(2).any(|pair| pair[0].0.0 != pair[1].0.0), "no pace ever changed");
+}

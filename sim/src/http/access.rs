@@ -1,11 +1,50 @@
-//! What a request is judged as, before anything in it is known to be right: unknown resources and broken options too.
+//! Who asks, and what the request is judged as, before anything in it is known to be right: unknown resources and
+//! broken options too.
+//!
+//! Impersonation is judged by the rights to the request itself (the verb gets a prefix), and only masters have them.
 
+use http::header::AUTHORIZATION;
 use http::request::Parts;
+use weir_core::Status;
 use weir_core::query::Query;
 
 use super::reads;
 use super::route::{PathForm, Route};
-use crate::users::{Attributes, ResourceAttributes};
+use crate::sim::Sim;
+use crate::users::{self, Attributes, ResourceAttributes, User};
+
+/// Who asks, or whom they impersonate.
+///
+/// # Errors
+/// 401 for a token that nobody has, 400 and 403 for an impersonation that cannot be.
+pub(super) fn who(sim: &Sim, parts: &Parts, wanted: &Attributes) -> Result<User, Status> {
+    let header = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
+    let user = sim.who(header(AUTHORIZATION.as_str()));
+    let user = user.ok_or_else(|| Status::new(401, "Unauthorized", "Unauthorized"))?;
+    let values = parts.headers.get_all("impersonate-group").iter();
+    let groups: Vec<_> = values.filter_map(|value| value.to_str().ok()).map(str::to_owned).collect();
+    let Some(name) = header("impersonate-user").filter(|name| !name.is_empty()) else {
+        let is_half = !groups.is_empty() || parts.headers.contains_key("impersonate-uid");
+        return if is_half { Err(nobody_named(&groups)) } else { Ok(user) };
+    };
+    if !user.is_master() {
+        return Err(users::forbidden(&user, &wanted.with_verb_prefix("impersonate-on:user-info:")));
+    }
+    let mut impersonated = sim.with_users(|users| users.named(name)).unwrap_or_else(|| User::named(name));
+    if !groups.is_empty() {
+        impersonated.groups = groups;
+    }
+    Ok(impersonated)
+}
+
+fn nobody_named(groups: &[String]) -> Status {
+    let groups: Vec<_> = groups.iter().map(|group| format!("{group:?}")).collect();
+    Status::bad_request(format!(
+        "requested &user.DefaultInfo{{Name:\"\", UID:\"\", Groups:[]string{{{}}}, \
+         Extra:map[string][]string(nil)}} without impersonating a user name",
+        groups.join(", ")
+    ))
+}
 
 /// What the request is judged as, before anything in it is known to be right.
 pub(super) fn attributes(parts: &Parts, route: &Route, query: &Query) -> Attributes {

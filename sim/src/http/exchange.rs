@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, USER_AGENT};
+use http::header::USER_AGENT;
 use http::request::Parts;
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Limited};
@@ -64,8 +64,8 @@ pub(super) async fn answer(
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let route = Route::parse(parts.uri.path());
     let header = |name| parts.headers.get(name).and_then(|value| value.to_str().ok());
-    let user = sim.who(header(AUTHORIZATION));
     let wanted = access::attributes(&parts, &route, &query);
+    let user = access::who(&sim, &parts, &wanted);
     let mut line = RequestLine {
         instance: id,
         verb: wanted.verb().to_owned(),
@@ -86,9 +86,9 @@ pub(super) async fn answer(
     });
     let answer = match (fault, user) {
         (Some(refusal), _) => refusal,
-        (None, None) => Answer::Failure(Status::new(401, "Unauthorized", "Unauthorized")),
-        (None, Some(user)) if !user.is_allowed(&wanted) => Answer::Failure(users::forbidden(&user, &wanted)),
-        (None, Some(user)) => match Limited::new(incoming, BODY_BYTES).collect().await {
+        (None, Err(status)) => Answer::Failure(status),
+        (None, Ok(user)) if !user.is_allowed(&wanted) => Answer::Failure(users::forbidden(&user, &wanted)),
+        (None, Ok(user)) => match Limited::new(incoming, BODY_BYTES).collect().await {
             Err(_) => {
                 Answer::Failure(Status::new(413, "RequestEntityTooLarge", "Request entity is too large"))
             }
@@ -117,8 +117,12 @@ impl Exchange {
             Ok(limit) => limit,
             Err(status) => return Answer::Failure(status),
         };
-        let late = |_| Answer::Text(504, respond::PLAIN, DEADLINE_BODY.to_owned());
-        tokio::time::timeout(limit, self.answer(route)).await.unwrap_or_else(late)
+        let late = || Answer::Text(504, respond::PLAIN, DEADLINE_BODY.to_owned());
+        // Shorter than any clock here can tell.
+        if limit < Duration::from_millis(1) {
+            return late();
+        }
+        tokio::time::timeout(limit, self.answer(route)).await.unwrap_or_else(|_| late())
     }
 
     async fn answer(self, route: Route) -> Answer {
@@ -131,6 +135,9 @@ impl Exchange {
             Route::Groups if is_get => discovery::groups(&self),
             Route::Group(group) if is_get => discovery::group(&self, &group),
             Route::Resources(group, version) if is_get => discovery::resources(&self, &group, &version),
+            Route::Unknown if self.parts.uri.path().starts_with("/api/") => {
+                Answer::Failure(refusal::no_such_resource())
+            }
             Route::Unknown => Answer::not_found(),
             Route::Version
             | Route::Health
@@ -195,7 +202,12 @@ impl ResourceCall {
     async fn answer(self) -> Answer {
         let has_name = self.target.name.is_some();
         let is_watch_path = self.target.form == PathForm::Watch;
-        let result = match (self.exchange.parts.method.clone(), has_name) {
+        let method = match self.exchange.parts.method.clone() {
+            // Custom resources are dispatched by verb, and its body is left out on the way.
+            Method::HEAD if self.info.is_custom() => Method::GET,
+            method => method,
+        };
+        let result = match (method, has_name) {
             (Method::GET, true) if !is_watch_path => reads::get(&self).await,
             (Method::GET, _) => match reads::Options::read(&self) {
                 Ok(options) if options.is_watch => streams::watch(self, options).await,

@@ -5,6 +5,7 @@
 use http::HeaderMap;
 use http::header::{ACCEPT, USER_AGENT};
 use weir_core::query::Query;
+use weir_core::status::Details;
 use weir_core::{ResourceVersion, Status};
 
 use crate::catalog::ResourceInfo;
@@ -41,6 +42,9 @@ pub(crate) enum Layout {
     Pretty,
 }
 
+const NOT_ROUTED: &str = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, \
+    application/vnd.kubernetes.protobuf, application/json;stream=watch, \
+    application/vnd.kubernetes.protobuf;stream=watch";
 const NOT_ACCEPTABLE: &str = "only the following media types are accepted: application/json, application/yaml, \
     application/vnd.kubernetes.protobuf";
 
@@ -59,9 +63,13 @@ impl Form {
     ///
     /// # Errors
     /// 406 when there is none.
-    pub(crate) fn negotiate(headers: &HeaderMap, query: &Query) -> Result<Self, Status> {
+    pub(crate) fn negotiate(headers: &HeaderMap, query: &Query, info: &ResourceInfo) -> Result<Self, Status> {
         let plain = Self::plain(headers, query);
         let Some(clauses) = clauses(headers) else { return Ok(plain) };
+        if !info.is_custom() && !clauses.iter().any(|clause| clause.is_routed) {
+            let status = Status::new(406, "NotAcceptable", NOT_ROUTED);
+            return Err(Status { details: Some(Details::default()), ..status });
+        }
         let view = clauses.iter().find_map(|clause| clause.view);
         let view = view.ok_or_else(|| Status::new(406, "NotAcceptable", NOT_ACCEPTABLE))?;
         Ok(Self { view, ..plain })
@@ -171,7 +179,7 @@ pub(crate) fn status_tree(status: &Status) -> Node {
     tree
 }
 
-pub(crate) fn details_tree(details: &weir_core::status::Details) -> Node {
+pub(crate) fn details_tree(details: &Details) -> Node {
     let mut tree = Node::object();
     let set = |tree: &mut Node, key: &str, value: &str| {
         if !value.is_empty() {
@@ -257,6 +265,8 @@ fn list_metadata(page: &Page) -> Node {
 
 struct Clause {
     quality: f32,
+    /// Whether the router of built-in resources knows the media type, which it does not of `application/*`.
+    is_routed: bool,
     view: Option<View>,
 }
 
@@ -284,7 +294,9 @@ impl Clause {
             Some("PartialObjectMetadataList") if is_meta => Some(View::MetadataList),
             Some(_) => None,
         };
+        let known = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf", "*/*"];
         Self {
+            is_routed: known.contains(&media_type),
             quality: parameter("q").and_then(|q| q.parse().ok()).unwrap_or(1.0),
             view: view.filter(|_| is_json),
         }

@@ -117,7 +117,7 @@ fn apply(call: &ResourceCall, op: Op) -> Result<Written, Status> {
 }
 
 fn shown(call: &ResourceCall, code: u16, object: &Object) -> Result<Answer, Status> {
-    let form = Form::negotiate(&call.exchange.parts.headers, &call.exchange.query)?;
+    let form = Form::negotiate(&call.exchange.parts.headers, &call.exchange.query, &call.info)?;
     Ok(Answer::json(code, form.object(object)))
 }
 

@@ -14,6 +14,7 @@ use super::exchange::ResourceCall;
 use super::form::{Form, View};
 use super::respond::Answer;
 use super::route::PathForm;
+use crate::fields;
 use crate::object::StoreKey;
 use crate::read::{AnyState, ListQuery, ListVersion};
 use crate::selection::Selection;
@@ -35,7 +36,7 @@ impl Options {
     /// 400, 406 or 422, in upstream's order.
     pub(super) fn read(call: &ResourceCall) -> Result<Self, Status> {
         let exchange = &call.exchange;
-        let form = Form::negotiate(&exchange.parts.headers, &exchange.query)?;
+        let form = Form::negotiate(&exchange.parts.headers, &exchange.query, &call.info)?;
         let mut list = ListOptions::decode(&exchange.query)?;
         list.validate(WatchListGate::On)?;
         check_fields(call, &list.field_selector)?;
@@ -59,10 +60,9 @@ impl Options {
 /// Answers a list.
 pub(super) async fn list(call: &ResourceCall, options: Options) -> Result<Answer, Status> {
     if options.form.view == View::Metadata {
-        let text = format!(
-            "you requested PartialObjectMetadata, but the requested object is a list (*{})",
-            call.info.list_kind()
-        );
+        let object = go_type(call, "List");
+        let text =
+            format!("you requested PartialObjectMetadata, but the requested object is a list (*{object})");
         return Err(Status::new(406, "NotAcceptable", text));
     }
     let head = call.exchange.sim.ask(|cluster| cluster.log().head());
@@ -83,23 +83,54 @@ pub(super) async fn list(call: &ResourceCall, options: Options) -> Result<Answer
 /// Answers a get.
 pub(super) async fn get(call: &ResourceCall) -> Result<Answer, Status> {
     let exchange = &call.exchange;
-    let form = Form::negotiate(&exchange.parts.headers, &exchange.query)?;
+    let form = Form::negotiate(&exchange.parts.headers, &exchange.query, &call.info)?;
     if call.target.subresource.as_deref().is_some_and(|subresource| subresource != "status") {
         return Err(crate::refusal::no_such_resource());
     }
     let version = match exchange.query.get("resourceVersion").unwrap_or_default() {
         "" => ListVersion::Direct,
         "0" => ListVersion::Any,
-        text => ListVersion::NotOlderThan(parse_version(text).map_err(|why| Status::new(500, "", why))?),
+        text => ListVersion::NotOlderThan(parse_version(text).map_err(|why| bad_version(call, why))?),
     };
+    if exchange
+        .query
+        .get("export")
+        .is_some_and(|text| ["1", "t", "T", "TRUE", "true", "True"].contains(&text))
+    {
+        let text = "the export parameter, deprecated since v1.14, is no longer supported";
+        return Err(Status::bad_request(text));
+    }
     let key =
         StoreKey::new(call.target.namespace.as_deref(), call.target.name.as_deref().unwrap_or_default());
     let at = (exchange.id, call.resource);
     let object = exchange.patiently(|cluster, patience| cluster.get(at, (&key, version), patience)).await?;
     if form.view == View::MetadataList {
-        return Err(Status::new(500, "", "content is not a list"));
+        let object = go_type(call, "");
+        let text = format!(
+            "you requested PartialObjectMetadataList, but the requested object is not a list (*{object})"
+        );
+        return Err(Status::new(406, "NotAcceptable", text));
     }
     Ok(Answer::json(200, form.object(&object)))
+}
+
+/// A get's broken resourceVersion: a cache makes another error of it than the storage.
+fn bad_version(call: &ResourceCall, why: String) -> Status {
+    if call.info.is_cached() {
+        Status::new(500, "", why)
+    } else {
+        Status::bad_request(format!("invalid resource version: {why}"))
+    }
+}
+
+/// The name of upstream's own type, which shows in some errors.
+fn go_type(call: &ResourceCall, suffix: &str) -> String {
+    let group = call.info.gvr.group.split('.').next().unwrap_or_default();
+    match (call.info.is_custom(), group) {
+        (true, _) => format!("unstructured.Unstructured{suffix}"),
+        (false, "") => format!("core.{}{suffix}", call.info.kind),
+        (false, group) => format!("{group}.{}{suffix}", call.info.kind),
+    }
 }
 
 /// A resourceVersion as the storage reads it.
@@ -180,6 +211,9 @@ fn check_fields(call: &ResourceCall, selector: &FieldSelector) -> Result<(), Sta
     });
     match FieldTable::of(&info.gvr, custom.as_ref()) {
         Some(table) => table.resolve(selector).map(|_| ()).map_err(Status::from),
-        None => Ok(()),
+        None => match selector.requirements().iter().find(|term| !fields::is_of_events(&term.label)) {
+            Some(term) => Err(Status::bad_request(format!("field label not supported: {}", term.label))),
+            None => Ok(()),
+        },
     }
 }

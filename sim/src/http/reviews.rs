@@ -26,10 +26,7 @@ pub(super) fn answer(exchange: &Exchange, target: &Target) -> Answer {
     if exchange.parts.method != Method::POST || target.name.is_some() || target.namespace.is_some() {
         return Answer::Failure(refusal::method_not_allowed());
     }
-    let form = match Form::negotiate(&exchange.parts.headers, &exchange.query) {
-        Ok(form) => form,
-        Err(status) => return Answer::Failure(status),
-    };
+    let form = Form::plain(&exchange.parts.headers, &exchange.query);
     let tree = if &*target.gvr.resource == WHO.1 { Ok(who(exchange)) } else { may(exchange) };
     tree.map_or_else(Answer::Failure, |tree| Answer::json(201, form.text(&tree)))
 }

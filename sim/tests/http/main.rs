@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod client;
 #[cfg(test)]
+mod corpus;
+#[cfg(test)]
 mod fixture;
 #[cfg(test)]
 mod protocols;

@@ -252,3 +252,29 @@ async fn events_have_no_cache() {
     assert_eq!(page["items"].as_array().unwrap().len(), 1);
     assert!(page["metadata"]["continue"].is_string(), "{text}");
 }
+
+#[tokio::test]
+async fn impersonation_is_for_masters() {
+    let fixture = Fixture::start().await;
+    let as_bob = ("Impersonate-User: bob\r\n", "");
+    let allowed = "/api/v1/namespaces/default/configmaps";
+    assert_eq!(fixture.client(0).send_with("GET", allowed, as_bob).await.code, 200);
+    assert_eq!(fixture.client(0).send_with("GET", "/api/v1/nodes", as_bob).await.code, 403);
+    let bob = fixture.client(0).with_token("bob-token");
+    let text = bob.send_with("GET", allowed, as_bob).await.body().await.0;
+    assert!(text.contains("cannot impersonate-on:user-info:list resource \\\"configmaps\\\""), "{text}");
+    let group_only = ("Impersonate-Group: devs\r\n", "");
+    assert_eq!(fixture.client(0).send_with("GET", allowed, group_only).await.code, 400);
+}
+
+#[tokio::test]
+async fn a_restored_backup_shows_lower_revisions() {
+    let fixture = Fixture::start().await;
+    let kept = fixture.create("configmaps", "a");
+    fixture.sim.back_up();
+    fixture.create("configmaps", "b");
+    fixture.sim.restore();
+    let (_, text) = fixture.client(0).text("/api/v1/configmaps").await;
+    assert!(text.contains(&format!("\"metadata\":{{\"resourceVersion\":\"{kept}\"}}")), "{text}");
+    assert!(!text.contains("\"name\":\"b\""), "{text}");
+}
