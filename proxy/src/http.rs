@@ -10,6 +10,7 @@ pub mod get;
 pub mod list;
 pub mod list_body;
 pub mod pretty;
+mod reading;
 pub mod request;
 pub mod server;
 pub mod watch;

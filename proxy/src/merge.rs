@@ -5,6 +5,7 @@
 //! [`Merges`] takes the messages of all nodes and returns what to send, what to ask and what to release. A node's frontier
 //! counts for all its registrations at once and is kept once; an interest without events costs nothing when it moves.
 
+mod check;
 mod range;
 #[cfg(test)]
 mod tests;
@@ -21,8 +22,8 @@ use weir_core::{ResourceVersion, SlotSet};
 
 use range::Range;
 
-/// Events that a node may send for one registration before the proxy has released them: 1,024 × about 4 KiB is 4 MiB for
-/// an interest and range at worst, while another range hangs.
+/// Events that a node may send for one registration before the proxy has released them: 1,024 × about 4 KiB is 4 MiB. A
+/// range holds at most twice that and one chunk of the log, while another range of its interest hangs.
 pub const CREDIT: Credit = Credit(1_024);
 
 /// Which of the mirror's nodes, in the order in which they were given.
@@ -52,10 +53,12 @@ pub enum Output {
 #[derive(Debug)]
 struct NodeState {
     slots: SlotSet,
-    /// The end of the last statement said.
+    /// The end of the last statement said on the present session.
     said: ResourceVersion,
-    /// Which range each live registration belongs to.
+    /// Which interest each live registration belongs to.
     registrations: HashMap<OpenId, InterestId>,
+    /// Interests whose question the node could not answer yet; asked again when it says something.
+    unanswered: BTreeSet<InterestId>,
 }
 
 /// One open interest.
@@ -64,8 +67,17 @@ struct Merge {
     interest: Arc<Interest>,
     ranges: BTreeMap<NodeIndex, Range>,
     /// Events that wait for the other ranges.
-    buffer: BTreeMap<ResourceVersion, (NodeIndex, InterestEvent)>,
+    buffer: BTreeMap<ResourceVersion, Buffered>,
     released: ResourceVersion,
+}
+
+/// An event that waits for the other ranges.
+#[derive(Debug)]
+struct Buffered {
+    node: NodeIndex,
+    /// The registration whose credit it used; none if it came from the log.
+    sent_by: Option<OpenId>,
+    event: InterestEvent,
 }
 
 /// All open interests of one mirror.
@@ -75,6 +87,7 @@ pub struct Merges {
     merges: BTreeMap<InterestId, Merge>,
     /// Interests whose buffers hold events.
     waiting: BTreeSet<InterestId>,
+    frontier: ResourceVersion,
     credit: Credit,
     next_open: u64,
     next_interest: u64,
@@ -90,11 +103,13 @@ impl Merges {
             slots,
             said: ResourceVersion::ZERO,
             registrations: HashMap::new(),
+            unanswered: BTreeSet::new(),
         });
         Self {
             nodes: nodes.collect(),
             merges: BTreeMap::new(),
             waiting: BTreeSet::new(),
+            frontier: ResourceVersion::ZERO,
             credit,
             next_open: 0,
             next_interest: 0,
@@ -111,9 +126,10 @@ impl Merges {
         self.merges.is_empty()
     }
 
-    /// The lowest frontier that the nodes have said: where a new interest begins.
+    /// How far all nodes have come: where a new interest begins. It falls only when upstream's history goes back; zero while
+    /// a node has said nothing.
     pub fn frontier(&self) -> ResourceVersion {
-        self.nodes.iter().map(|node| node.said).min().unwrap_or_default()
+        self.frontier
     }
 
     /// Opens an interest whose clients have everything up to `after`.
@@ -128,9 +144,8 @@ impl Merges {
                 ranges.insert(NodeIndex(index), Range::new(slots, after));
             }
         }
-        let indexes: Vec<NodeIndex> = ranges.keys().copied().collect();
         self.merges.insert(id, Merge { interest, ranges, buffer: BTreeMap::new(), released: after });
-        (id, indexes.into_iter().filter_map(|node| self.register(node, id)).collect())
+        (id, self.pursue(id, Vec::new()))
     }
 
     /// Closes an interest.
@@ -139,8 +154,10 @@ impl Merges {
         let Some(merge) = self.merges.remove(&id) else { return Vec::new() };
         let mut outputs = Vec::new();
         for (node, range) in merge.ranges {
+            let state = &mut self.nodes[node.0];
+            state.unanswered.remove(&id);
             if let Some(open) = range.registration() {
-                self.nodes[node.0].registrations.remove(&open);
+                state.registrations.remove(&open);
                 outputs.push(Output::Send(node, ToNode::Close(open)));
             }
         }
@@ -158,11 +175,16 @@ impl Merges {
     pub fn on_node(&mut self, node: NodeIndex, message: FromNode) -> Vec<Output> {
         match message {
             FromNode::Said(statement) => self.on_said(node, &statement),
-            FromNode::Live { id, at } => self.with_range(node, id, |range| range.on_live(at)),
+            FromNode::Live { id, at } => {
+                let Some((interest, range)) = self.registered(node, id) else { return Vec::new() };
+                range.on_live(at);
+                self.after_change(interest, Vec::new())
+            }
             FromNode::Left { id, at } => {
-                let outputs = self.with_range(node, id, |range| range.on_left(at));
-                let Some(interest) = self.nodes[node.0].registrations.remove(&id) else { return outputs };
-                self.after_change(interest, outputs)
+                let Some((interest, range)) = self.registered(node, id) else { return Vec::new() };
+                range.on_left(at);
+                self.nodes[node.0].registrations.remove(&id);
+                self.after_change(interest, Vec::new())
             }
             FromNode::NotMine(id) | FromNode::TooOld(id) => {
                 match self.nodes[node.0].registrations.remove(&id) {
@@ -172,6 +194,22 @@ impl Merges {
             }
             FromNode::Restored { highest } => self.on_restored(node, highest),
         }
+    }
+
+    /// A new session with the node takes the place of the old one, of which nothing more may be handed in. Every range goes
+    /// on from its own position, with what it has buffered.
+    pub fn on_new_session(&mut self, node: NodeIndex) -> Vec<Output> {
+        let state = &mut self.nodes[node.0];
+        let said = std::mem::take(&mut state.said);
+        state.registrations.clear();
+        let mut concerned = Vec::new();
+        for (id, merge) in &mut self.merges {
+            if let Some(range) = merge.ranges.get_mut(&node) {
+                range.on_lost(said);
+                concerned.push(*id);
+            }
+        }
+        concerned.into_iter().fold(Vec::new(), |outputs, id| self.after_change(id, outputs))
     }
 
     /// Takes the answer to [`Output::AskLog`].
@@ -186,41 +224,48 @@ impl Merges {
         };
         match answer {
             Ok(statement) => {
-                let events = range.on_log(statement);
-                self.buffer(id, node, events);
+                let logged = range.on_log(statement);
+                let waited = range.settle();
+                let open = range.registration();
+                self.buffer((id, node), None, logged);
+                self.buffer((id, node), open, waited);
+                self.after_change(id, Vec::new())
+            }
+            Err(Unanswered::TooOld { floor }) if !range.on_too_old(floor) => {
                 self.after_change(id, Vec::new())
             }
             Err(Unanswered::TooOld { .. } | Unanswered::NotMine) => self.end(id),
+            // The node has lost what it had when it said where the registration begins, and is about to say so. Asking it
+            // again at once would go round in a circle.
             Err(Unanswered::NotReached { .. } | Unanswered::Empty) => {
                 range.log_failed();
-                self.after_change(id, Vec::new())
+                self.nodes[node.0].unanswered.insert(id);
+                Vec::new()
             }
         }
     }
 
     fn on_said(&mut self, node: NodeIndex, statement: &Statement<Delivery>) -> Vec<Output> {
-        let mut touched = BTreeSet::new();
+        let mut touched = std::mem::take(&mut self.nodes[node.0].unanswered);
         for delivery in statement.events() {
             for (open, kind) in &delivery.tags {
-                let Some(id) = self.nodes[node.0].registrations.get(open).copied() else { continue };
                 let Some(event) = delivery.for_tag(*kind) else { continue };
-                let range = self.merges.get_mut(&id).and_then(|merge| merge.ranges.get_mut(&node));
-                let fresh = range.and_then(|range| range.on_event(*open, event));
-                self.buffer(id, node, fresh);
+                let Some((id, range)) = self.registered(node, *open) else { continue };
+                let fresh = range.on_event(*open, event);
+                self.buffer((id, node), Some(*open), fresh);
                 touched.insert(id);
             }
         }
         let state = &mut self.nodes[node.0];
         state.said = state.said.max(statement.to());
+        let all_said = self.nodes.iter().map(|node| node.said).min().unwrap_or_default();
+        self.frontier = self.frontier.max(all_said);
         touched.extend(self.waiting.iter().copied());
-        let mut outputs = Vec::new();
-        for id in touched {
-            outputs = self.after_change(id, outputs);
-        }
-        outputs
+        touched.into_iter().fold(Vec::new(), |outputs, id| self.after_change(id, outputs))
     }
 
     fn on_restored(&mut self, node: NodeIndex, highest: ResourceVersion) -> Vec<Output> {
+        self.frontier = ResourceVersion::ZERO;
         self.nodes[node.0].said = ResourceVersion::ZERO;
         self.nodes[node.0].registrations.clear();
         let ids: Vec<InterestId> = self.merges.keys().copied().collect();
@@ -229,85 +274,68 @@ impl Merges {
         outputs
     }
 
-    fn with_range(
-        &mut self,
-        node: NodeIndex,
-        open: OpenId,
-        act: impl FnOnce(&mut Range) -> Vec<InterestEvent>,
-    ) -> Vec<Output> {
-        let Some(id) = self.nodes[node.0].registrations.get(&open).copied() else { return Vec::new() };
-        let Some(merge) = self.merges.get_mut(&id) else { return Vec::new() };
-        let Some(range) = merge.ranges.get_mut(&node).filter(|range| range.registration() == Some(open))
-        else {
-            return Vec::new();
-        };
-        let events = act(range);
-        self.buffer(id, node, events);
-        self.after_change(id, Vec::new())
+    /// The interest and range whose present registration this is; what is said under an older id means nothing.
+    fn registered(&mut self, node: NodeIndex, open: OpenId) -> Option<(InterestId, &mut Range)> {
+        let id = *self.nodes[node.0].registrations.get(&open)?;
+        let range = self.merges.get_mut(&id)?.ranges.get_mut(&node)?;
+        (range.registration() == Some(open)).then_some((id, range))
     }
 
-    fn buffer(&mut self, id: InterestId, node: NodeIndex, events: impl IntoIterator<Item = InterestEvent>) {
+    fn buffer(
+        &mut self,
+        (id, node): (InterestId, NodeIndex),
+        sent_by: Option<OpenId>,
+        events: impl IntoIterator<Item = InterestEvent>,
+    ) {
         let Some(merge) = self.merges.get_mut(&id) else { return };
-        for event in events {
-            merge.buffer.insert(event.rv, (node, event));
+        let before = merge.buffer.len();
+        let events = events.into_iter().map(|event| (event.rv, Buffered { node, sent_by, event }));
+        merge.buffer.extend(events);
+        if let Some(range) = merge.ranges.get_mut(&node) {
+            range.on_buffered(merge.buffer.len() - before);
         }
         if !merge.buffer.is_empty() {
             self.waiting.insert(id);
         }
     }
 
-    /// Releases what can be released, gives credit back, asks for what is missing, opens again what left.
+    /// Releases what can be released, and pursues what is missing.
     fn after_change(&mut self, id: InterestId, mut outputs: Vec<Output>) -> Vec<Output> {
         let Some(merge) = self.merges.get_mut(&id) else { return outputs };
         let frontier = merge.frontier(&self.nodes);
-        let rest = merge.buffer.split_off(&frontier.next());
-        let ready = std::mem::replace(&mut merge.buffer, rest);
+        if merge.buffer.first_key_value().is_some_and(|(first, _)| *first <= frontier) {
+            outputs.push(Output::Release(id, merge.release(frontier)));
+        }
         if merge.buffer.is_empty() {
             self.waiting.remove(&id);
-        }
-        let mut used: BTreeMap<NodeIndex, u32> = BTreeMap::new();
-        for (node, _) in ready.values() {
-            *used.entry(*node).or_default() += 1;
-        }
-        outputs.extend(used.into_iter().filter_map(|(node, events)| merge.give_back(node, events)));
-        let events: Vec<InterestEvent> = ready.into_values().map(|(_, event)| event).collect();
-        if let Some(last) = events.last() {
-            debug_assert!(merge.released < events[0].rv, "released twice or out of order");
-            merge.released = last.rv;
-            outputs.push(Output::Release(id, events));
         }
         self.pursue(id, outputs)
     }
 
+    /// Gives credit back, asks for what is missing, registers what is away.
     fn pursue(&mut self, id: InterestId, mut outputs: Vec<Output>) -> Vec<Output> {
         let Some(merge) = self.merges.get_mut(&id) else { return outputs };
-        let mut again = Vec::new();
         for (node, range) in &mut merge.ranges {
-            let buffered = merge.buffer.values().filter(|(of, _)| of == node).count();
-            if let Some((after, to)) = range.next_log(buffered, self.credit) {
+            if let Some((open, credit)) = range.take_free(self.credit) {
+                outputs.push(Output::Send(*node, ToNode::Credit(open, credit)));
+            }
+            if let Some((after, to)) = range.next_log(self.credit) {
                 let request =
                     LogRequest { interest: merge.interest.clone(), slots: range.slots(), after, to };
                 outputs.push(Output::AskLog(*node, id, request));
             }
-            if range.is_away() && buffered * 2 <= self.credit.0 as usize {
-                again.push(*node);
+            if range.wants_registration(self.credit) {
+                // An id is never used twice, not even for the same range.
+                let open = OpenId(self.next_open);
+                self.next_open += 1;
+                range.opening(open);
+                self.nodes[node.0].registrations.insert(open, id);
+                let (interest, slots) = (merge.interest.clone(), range.slots());
+                let open = Open { id: open, interest, slots, credit: self.credit };
+                outputs.push(Output::Send(*node, ToNode::Open(open)));
             }
         }
-        outputs.extend(again.into_iter().filter_map(|node| self.register(node, id)));
         outputs
-    }
-
-    /// Registers a range under an id never used before.
-    fn register(&mut self, node: NodeIndex, id: InterestId) -> Option<Output> {
-        let merge = self.merges.get_mut(&id)?;
-        let range = merge.ranges.get_mut(&node)?;
-        let open = OpenId(self.next_open);
-        self.next_open += 1;
-        range.opening(open);
-        self.nodes[node.0].registrations.insert(open, id);
-        let message =
-            Open { id: open, interest: merge.interest.clone(), slots: range.slots(), credit: self.credit };
-        Some(Output::Send(node, ToNode::Open(message)))
     }
 
     fn end(&mut self, id: InterestId) -> Vec<Output> {
@@ -326,8 +354,20 @@ impl Merge {
         of_ranges.min().unwrap_or(self.released)
     }
 
-    fn give_back(&self, node: NodeIndex, events: u32) -> Option<Output> {
-        let open = self.ranges.get(&node)?.registration()?;
-        Some(Output::Send(node, ToNode::Credit(open, Credit(events))))
+    /// Takes the events up to `frontier` out of the buffer.
+    fn release(&mut self, frontier: ResourceVersion) -> Vec<InterestEvent> {
+        let rest = self.buffer.split_off(&frontier.next());
+        let ready = std::mem::replace(&mut self.buffer, rest);
+        for one in ready.values() {
+            if let Some(range) = self.ranges.get_mut(&one.node) {
+                range.on_released(one.sent_by);
+            }
+        }
+        let events: Vec<InterestEvent> = ready.into_values().map(|one| one.event).collect();
+        if let (Some(first), Some(last)) = (events.first(), events.last()) {
+            debug_assert!(self.released < first.rv, "released twice or out of order");
+            self.released = last.rv;
+        }
+        events
     }
 }

@@ -86,7 +86,7 @@ impl Node {
                 if !self.sessions.open(session, &open) {
                     return Vec::new();
                 }
-                self.registry.insert(session, id, open.interest, open.slots);
+                self.registry.insert(session, open);
                 vec![(session, FromNode::Live { id, at })]
             }
             ToNode::Close(id) => {

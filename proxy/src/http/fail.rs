@@ -10,6 +10,7 @@ use weir_core::query::Query;
 
 use super::body::ProxyBody;
 use super::request;
+use crate::auth::Permit;
 
 /// The header that says who answered.
 pub const ANSWERED_BY: &str = "weir-answered-by";
@@ -19,8 +20,8 @@ pub fn busy(message: &'static str) -> Status {
     Status::too_many_requests(message, 1)
 }
 
-/// An answer from a mirror, in JSON.
-pub fn json(body: ProxyBody) -> Response<ProxyBody> {
+/// An answer from a mirror, in JSON, to a caller who may have it.
+pub fn json(_permit: &Permit, body: ProxyBody) -> Response<ProxyBody> {
     let mut response = Response::new(body);
     mark(&mut response, HeaderValue::from_static("application/json"));
     response

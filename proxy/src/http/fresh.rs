@@ -35,7 +35,7 @@ pub enum NotFresh {
     /// Upstream has to answer.
     Pass(Passed),
     /// This is the answer.
-    Refuse(Status),
+    Refuse(Box<Status>),
 }
 
 /// Waits until the mirror's newest revision is fresh enough.
@@ -87,7 +87,7 @@ async fn reach_version(mirror: &Mirror, wanted: ResourceVersion) -> Result<(), N
         return Ok(());
     }
     let current = mirror.newest().unwrap_or_default();
-    Err(NotFresh::Refuse(Status::too_large_resource_version(wanted, current)))
+    Err(NotFresh::Refuse(Box::new(Status::too_large_resource_version(wanted, current))))
 }
 
 async fn wait_for(mirror: &Mirror, revision: ResourceVersion, deadline: Instant) -> bool {
@@ -99,7 +99,7 @@ fn unproved(mirror: &Mirror, otherwise: Otherwise) -> NotFresh {
         Otherwise::Upstream => NotFresh::Pass(Passed::Freshness),
         Otherwise::Nobody => {
             let current = mirror.newest().unwrap_or_default();
-            NotFresh::Refuse(Status::too_large_resource_version(current.next(), current))
+            NotFresh::Refuse(Box::new(Status::too_large_resource_version(current.next(), current)))
         }
     }
 }

@@ -75,7 +75,7 @@ impl Listing<'_> {
         };
         fresh::reach(self.mirror, freshness, otherwise).await.map_err(|not_fresh| match not_fresh {
             NotFresh::Pass(why) => Listed::Pass(why),
-            NotFresh::Refuse(status) => Listed::Refuse(status),
+            NotFresh::Refuse(status) => Listed::Refuse(*status),
         })?;
         self.mirror.newest().ok_or(Listed::Pass(Passed::Loading))
     }

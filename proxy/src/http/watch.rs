@@ -85,7 +85,7 @@ async fn begin(mirror: &Mirror, interest: &Interest, intent: WatchIntent) -> Res
     };
     fresh::reach(mirror, freshness, otherwise).await.map_err(|not_fresh| match not_fresh {
         NotFresh::Pass(why) => Watched::Pass(why),
-        NotFresh::Refuse(status) => Watched::Failed(status),
+        NotFresh::Refuse(status) => Watched::Failed(*status),
     })?;
     let after = mirror.newest().ok_or(Watched::Pass(Passed::Loading))?;
     Ok(Beginning { after, shows_state, has_end_bookmark })

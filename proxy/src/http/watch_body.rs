@@ -128,7 +128,7 @@ impl Sending {
             return self.initial_events().map(Some);
         }
         loop {
-            match self.plan.follower.next() {
+            match self.plan.follower.advance() {
                 Next::Events(events) => {
                     let mut piece = Segments::default();
                     for event in &events {

@@ -30,7 +30,15 @@ pub struct Fanout {
 struct State {
     merges: Merges,
     open: HashMap<Arc<Interest>, Arc<HubCell>>,
-    by_id: HashMap<InterestId, Arc<HubCell>>,
+    by_id: HashMap<InterestId, Leased>,
+}
+
+/// A hub and how many leases are out. They are counted under the lock: two that end at once must not each leave the closing
+/// to the other.
+#[derive(Debug)]
+struct Leased {
+    cell: Arc<HubCell>,
+    leases: usize,
 }
 
 /// A hub shared by its clients.
@@ -87,8 +95,11 @@ impl Fanout {
     /// A share of the interest's hub, which begins at the present if nobody else has it open.
     pub fn follow(self: &Arc<Self>, interest: &Arc<Interest>) -> Lease {
         let mut state = self.state.lock();
-        if let Some(cell) = state.open.get(interest) {
-            return Lease { fanout: self.clone(), added: cell.added.subscribe(), cell: Some(cell.clone()) };
+        if let Some(cell) = state.open.get(interest).cloned() {
+            if let Some(leased) = state.by_id.get_mut(&cell.id) {
+                leased.leases += 1;
+            }
+            return Lease { fanout: self.clone(), added: cell.added.subscribe(), cell: Some(cell) };
         }
         let after = state.merges.frontier();
         let (id, outputs) = state.merges.open(interest.clone(), after);
@@ -99,7 +110,7 @@ impl Fanout {
             added: watch::Sender::new(0),
         });
         state.open.insert(interest.clone(), cell.clone());
-        state.by_id.insert(id, cell.clone());
+        state.by_id.insert(id, Leased { cell: cell.clone(), leases: 1 });
         self.carry(&mut state, outputs);
         Lease { fanout: self.clone(), added: cell.added.subscribe(), cell: Some(cell) }
     }
@@ -135,12 +146,12 @@ impl Fanout {
                     queue.extend(state.merges.on_log(node, id, answer));
                 }
                 Output::Release(id, events) => {
-                    if let Some(cell) = state.by_id.get(&id) {
-                        cell.push(events);
+                    if let Some(leased) = state.by_id.get(&id) {
+                        leased.cell.push(events);
                     }
                 }
                 Output::TooOld(id) => {
-                    if let Some(cell) = state.by_id.remove(&id) {
+                    if let Some(Leased { cell, .. }) = state.by_id.remove(&id) {
                         state.open.remove(&cell.interest);
                         cell.end(End::TooOld);
                     }
@@ -152,10 +163,12 @@ impl Fanout {
         }
     }
 
-    fn release(&self, cell: &Arc<HubCell>) {
+    /// A lease ends; an interest that has ended by itself is gone already.
+    fn release(&self, cell: &HubCell) {
         let mut state = self.state.lock();
-        // The two maps hold one each, and the lease that is going holds the third.
-        if Arc::strong_count(cell) > 3 || !state.by_id.contains_key(&cell.id) {
+        let Some(leased) = state.by_id.get_mut(&cell.id) else { return };
+        leased.leases -= 1;
+        if leased.leases > 0 {
             return;
         }
         state.open.remove(&cell.interest);

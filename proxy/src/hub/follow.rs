@@ -58,7 +58,7 @@ impl Follower {
     }
 
     /// What comes next, without waiting.
-    pub fn next(&mut self) -> Next {
+    pub fn advance(&mut self) -> Next {
         let frontier = self.lease.frontier();
         loop {
             match self.lease.read(self.cursor, MAX_EVENTS) {
@@ -69,6 +69,8 @@ impl Follower {
                 }
                 Read::Nothing => {
                     self.cursor = self.cursor.max(frontier);
+                    // A later replay begins where the client is then; the positions of this one may be too old by then.
+                    self.replay = None;
                     return Next::Nothing(self.cursor);
                 }
                 Read::Ended(end) => return Next::Ended(end),

@@ -19,6 +19,10 @@ pub(super) struct Range {
     progress: Progress,
     phase: Phase,
     is_asking: bool,
+    /// Events in the merge's buffer, wherever they came from.
+    buffered: usize,
+    /// Credit of the present registration that was used and is free again, but not given back yet.
+    free: u32,
 }
 
 /// How far the registration is.
@@ -40,7 +44,8 @@ enum Phase {
 
 impl Range {
     pub(super) fn new(slots: SlotSet, after: ResourceVersion) -> Self {
-        Self { slots, progress: Progress::starting_at(after), phase: Phase::Away, is_asking: false }
+        let progress = Progress::starting_at(after);
+        Self { slots, progress, phase: Phase::Away, is_asking: false, buffered: 0, free: 0 }
     }
 
     pub(super) fn slots(&self) -> SlotSet {
@@ -64,33 +69,42 @@ impl Range {
         }
     }
 
-    /// Whether it should be registered as soon as there is room.
-    pub(super) fn is_away(&self) -> bool {
-        matches!(self.phase, Phase::Away)
+    /// Whether it should be registered now: it is not, and at most half of the credit is buffered.
+    pub(super) fn wants_registration(&self, credit: Credit) -> bool {
+        matches!(self.phase, Phase::Away) && self.buffered * 2 <= credit.0 as usize
     }
 
     pub(super) fn opening(&mut self, open: OpenId) {
         self.phase = Phase::Opening(open);
+        self.free = 0;
     }
 
     /// The registration begins at `at`.
-    pub(super) fn on_live(&mut self, at: ResourceVersion) -> Vec<InterestEvent> {
+    pub(super) fn on_live(&mut self, at: ResourceVersion) {
         if let Phase::Opening(open) = self.phase {
-            self.phase = Phase::Filling { open, at, waiting: Vec::new() };
+            let is_here = self.progress.position() >= at;
+            self.phase =
+                if is_here { Phase::Live(open) } else { Phase::Filling { open, at, waiting: Vec::new() } };
         }
-        self.settle()
     }
 
     /// The node has ended the registration; everything up to `until` was said.
-    pub(super) fn on_left(&mut self, until: ResourceVersion) -> Vec<InterestEvent> {
+    pub(super) fn on_left(&mut self, until: ResourceVersion) {
         match std::mem::replace(&mut self.phase, Phase::Away) {
-            Phase::Live(_) => self.take(self.progress.position(), until, Vec::new()),
+            Phase::Live(_) => drop(self.take(self.progress.position(), until, Vec::new())),
             Phase::Filling { at, waiting, .. } => {
                 self.phase = Phase::Leaving { at, until: until.max(at), waiting };
-                self.settle()
             }
-            Phase::Away | Phase::Opening(_) | Phase::Leaving { .. } => Vec::new(),
+            Phase::Away | Phase::Opening(_) | Phase::Leaving { .. } => {}
         }
+    }
+
+    /// The session is gone, after it had `said` so much. The position stays, and with it everything that is buffered; what
+    /// waited is fetched again.
+    pub(super) fn on_lost(&mut self, said: ResourceVersion) {
+        let reached = self.position(said);
+        self.phase = Phase::Away;
+        self.take(self.progress.position(), reached, Vec::new());
     }
 
     /// An event of the registration. It is fresh at once when the range is live; else it waits.
@@ -98,7 +112,9 @@ impl Range {
         match &mut self.phase {
             Phase::Live(open) if *open == from => {
                 let (after, to) = (self.progress.position(), event.rv);
-                self.take(after, to, vec![event]).pop()
+                let fresh = self.take(after, to, vec![event]).pop();
+                self.free += u32::from(fresh.is_none());
+                fresh
             }
             Phase::Filling { open, waiting, .. } if *open == from => {
                 waiting.push(event);
@@ -112,46 +128,23 @@ impl Range {
         }
     }
 
-    /// A part of the log before `at`.
+    /// A part of the log before `at`. A late or repeated one brings nothing new.
     pub(super) fn on_log(&mut self, statement: Statement<InterestEvent>) -> Vec<InterestEvent> {
         self.is_asking = false;
-        let mut events: Vec<InterestEvent> =
-            self.progress.take(statement).map(Iterator::collect).unwrap_or_default();
-        events.extend(self.settle());
-        events
-    }
-
-    /// The question came back without an answer; it may be asked again.
-    pub(super) fn log_failed(&mut self) {
-        self.is_asking = false;
-    }
-
-    /// The interval to ask the log for, if one is missing, none is being asked for, and there is room.
-    pub(super) fn next_log(
-        &mut self,
-        buffered: usize,
-        credit: Credit,
-    ) -> Option<(ResourceVersion, ResourceVersion)> {
-        let at = match &self.phase {
-            Phase::Filling { at, .. } | Phase::Leaving { at, .. } => *at,
-            Phase::Away | Phase::Opening(_) | Phase::Live(_) => return None,
-        };
-        let after = self.progress.position();
-        if self.is_asking || after >= at || buffered >= credit.0 as usize {
-            return None;
-        }
-        self.is_asking = true;
-        Some((after, at))
+        self.progress.take(statement).map(Iterator::collect).unwrap_or_default()
     }
 
     /// Once the position has reached `at`, what waited is applied as one interval.
-    fn settle(&mut self) -> Vec<InterestEvent> {
+    pub(super) fn settle(&mut self) -> Vec<InterestEvent> {
         let position = self.progress.position();
         match std::mem::replace(&mut self.phase, Phase::Away) {
             Phase::Filling { open, at, waiting } if position >= at => {
                 self.phase = Phase::Live(open);
                 let to = waiting.last().map_or(at, |event| event.rv);
-                self.take(at, to, waiting)
+                let came = waiting.len();
+                let fresh = self.take(at, to, waiting);
+                self.free += (came - fresh.len()) as u32;
+                fresh
             }
             Phase::Leaving { at, until, waiting } if position >= at => self.take(at, until, waiting),
             phase => {
@@ -159,6 +152,66 @@ impl Range {
                 Vec::new()
             }
         }
+    }
+
+    /// The question came back without an answer. Whether it still stands: the log begins behind the position by now
+    /// unless `floor` lies beyond it.
+    pub(super) fn on_too_old(&mut self, floor: ResourceVersion) -> bool {
+        self.is_asking = false;
+        floor > self.progress.position() && self.missing().is_some()
+    }
+
+    /// The question came back without an answer; it may be asked again.
+    pub(super) fn log_failed(&mut self) {
+        self.is_asking = false;
+    }
+
+    /// The interval to ask the log for, if one is missing, none is being asked for, and there is room. What waits takes no
+    /// part in the room: only the log can free it.
+    pub(super) fn next_log(&mut self, credit: Credit) -> Option<(ResourceVersion, ResourceVersion)> {
+        let missing = self.missing().filter(|_| !self.is_asking && self.buffered < credit.0 as usize)?;
+        self.is_asking = true;
+        Some(missing)
+    }
+
+    /// Events of this range went into the merge's buffer.
+    pub(super) fn on_buffered(&mut self, events: usize) {
+        self.buffered += events;
+    }
+
+    /// An event left the merge's buffer. Only what the present registration sent gives its credit back: other events, of
+    /// the log or of an earlier registration, never used it.
+    pub(super) fn on_released(&mut self, sent_by: Option<OpenId>) {
+        self.buffered -= 1;
+        self.free += u32::from(sent_by.is_some() && sent_by == self.registration());
+    }
+
+    /// Credit to give back, once it is worth a message: half of what there is.
+    pub(super) fn take_free(&mut self, credit: Credit) -> Option<(OpenId, Credit)> {
+        let open = self.registration().filter(|_| self.free > 0 && self.free * 2 >= credit.0)?;
+        Some((open, Credit(std::mem::take(&mut self.free))))
+    }
+
+    /// Events in the merge's buffer.
+    pub(super) fn buffered(&self) -> usize {
+        self.buffered
+    }
+
+    /// Events that wait for the position to reach where the registration began.
+    pub(super) fn waiting(&self) -> usize {
+        match &self.phase {
+            Phase::Filling { waiting, .. } | Phase::Leaving { waiting, .. } => waiting.len(),
+            Phase::Away | Phase::Opening(_) | Phase::Live(_) => 0,
+        }
+    }
+
+    fn missing(&self) -> Option<(ResourceVersion, ResourceVersion)> {
+        let at = match &self.phase {
+            Phase::Filling { at, .. } | Phase::Leaving { at, .. } => *at,
+            Phase::Away | Phase::Opening(_) | Phase::Live(_) => return None,
+        };
+        let after = self.progress.position();
+        (after < at).then_some((after, at))
     }
 
     fn take(

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use weir_core::interest::Interest;
-use weir_core::message::{Change, ChangeKind, OpenId};
+use weir_core::message::{Change, ChangeKind, Open, OpenId};
 use weir_core::{Object, SlotSet};
 
 use super::{Hit, SessionId};
@@ -48,7 +48,8 @@ impl Registry {
         self.shelf_of.len()
     }
 
-    pub(super) fn insert(&mut self, session: SessionId, id: OpenId, interest: Arc<Interest>, slots: SlotSet) {
+    pub(super) fn insert(&mut self, session: SessionId, open: Open) {
+        let Open { id, interest, slots, credit: _ } = open;
         let shelf = Shelf::of_interest(&interest);
         self.shelf_of.insert((session, id), shelf.clone());
         let one = Registered { session, id, interest, slots };

@@ -1,0 +1,168 @@
+//! A read that its caller may do, of a mirror that answers: what comes of it.
+
+use std::sync::Arc;
+
+use http::{HeaderValue, Response};
+use tokio_util::sync::CancellationToken;
+use weir_core::interest::{FieldTarget, FieldTerm, Interest, Scope};
+use weir_core::options::{GetIntent, ListOptions, PathForm, Reach, WatchListGate};
+use weir_core::{ObjectKey, Status};
+
+use super::body::ProxyBody;
+use super::gate::{Gate, Place};
+use super::list::{Listed, Listing};
+use super::request::{ReadRequest, Target};
+use super::watch::Watched;
+use super::{fail, get, list_body, watch, watch_body};
+use crate::auth::Permit;
+use crate::mirror::Mirror;
+use crate::passthrough::Passed;
+
+/// What comes of a request.
+pub(super) enum Outcome {
+    /// This answer.
+    Answer(Box<Response<ProxyBody>>),
+    /// Upstream's, with a place in the gate where one is needed.
+    Pass(Passed, Option<Place>),
+    /// Upstream's refusal of the same request without its shard selector; anything but a refusal is not for the client.
+    Refusal,
+}
+
+/// A read that is being answered.
+pub(super) struct Reading<'a> {
+    pub(super) permit: Permit,
+    pub(super) mirror: &'a Arc<Mirror>,
+    pub(super) request: &'a ReadRequest,
+    pub(super) is_pretty: bool,
+    pub(super) gate: &'a Gate,
+    pub(super) stop: &'a CancellationToken,
+}
+
+/// How a list is narrowed, and in what terms its tokens are.
+struct Narrowed {
+    interest: Arc<Interest>,
+    namespace: Option<Arc<str>>,
+    reach: Reach,
+}
+
+// === impl Reading ===
+
+impl Reading<'_> {
+    /// The answer, or who else has to give it.
+    pub(super) async fn outcome(&self) -> Result<Outcome, Status> {
+        let is_namespaced = self.mirror.spec().is_namespaced;
+        match &self.request.target {
+            Target::Object { namespace, .. } if is_namespaced != namespace.is_some() => Ok(passed(Passed::NotARead)),
+            Target::Object { namespace, name } => {
+                Ok(self.get(&ObjectKey::new(namespace.as_deref().unwrap_or_default(), name)))
+            }
+            Target::Collection { namespace, .. } if namespace.is_some() && !is_namespaced => {
+                Ok(passed(Passed::NotARead))
+            }
+            Target::Collection { namespace, name, path } => {
+                self.collection(namespace.as_deref(), name.as_deref(), *path).await
+            }
+        }
+    }
+
+    async fn collection(
+        &self,
+        namespace: Option<&str>,
+        name: Option<&str>,
+        path: PathForm,
+    ) -> Result<Outcome, Status> {
+        let mut options = ListOptions::decode(&self.request.query)?;
+        options.validate(WatchListGate::On)?;
+        let narrowed = narrow(self.mirror, &options, namespace, name)?;
+        if options.is_watch(path) { self.watch(&narrowed, &options).await } else { self.list(&narrowed, &options).await }
+    }
+
+    fn get(&self, key: &ObjectKey) -> Outcome {
+        match get::get(self.mirror, key, GetIntent::of(&self.request.query)) {
+            Ok(object) => self.answered(list_body::object(self.mirror.spec(), &object, self.is_pretty), None),
+            Err(why) => passed(why),
+        }
+    }
+
+    async fn list(&self, narrowed: &Narrowed, options: &ListOptions) -> Result<Outcome, Status> {
+        let intent = options.list_intent(narrowed.reach)?;
+        let listing = Listing {
+            mirror: self.mirror,
+            interest: narrowed.interest.clone(),
+            namespace: narrowed.namespace.as_deref(),
+        };
+        match listing.answer(&intent).await {
+            Listed::Answer(meta, items) => {
+                let Some(facts) = self.mirror.facts() else { return Ok(passed(Passed::Loading)) };
+                let shard = meta.shard.clone();
+                let body = list_body::list((self.mirror.spec(), &facts), &meta, items, self.is_pretty);
+                Ok(self.answered(body, shard.as_deref()))
+            }
+            Listed::Pass(why) => Ok(passed(why)),
+            Listed::Refuse(status) => Err(status),
+        }
+    }
+
+    async fn watch(&self, narrowed: &Narrowed, options: &ListOptions) -> Result<Outcome, Status> {
+        let interest = &narrowed.interest;
+        let body = match watch::watch(self.mirror, interest, options, self.stop).await? {
+            Watched::Answer(plan) => watch_body::watch(*plan),
+            Watched::Over => ProxyBody::Full(None),
+            Watched::Failed(status) => watch_body::error(&status),
+            Watched::Pass(Passed::TooOld) if interest.shard.is_some() => {
+                let floor = self.mirror.window().map(|window| window.floor).unwrap_or_default();
+                let from = options.resource_version.parse().unwrap_or_default();
+                watch_body::error(&Status::watch_too_old(from, floor))
+            }
+            Watched::Pass(Passed::TooOld) => return Ok(Outcome::Pass(Passed::TooOld, Some(self.gate.watch()?))),
+            Watched::Pass(why) => return Ok(passed(why)),
+        };
+        let shard = interest.shard.as_ref().map(ToString::to_string);
+        Ok(self.answered(body, shard.as_deref()))
+    }
+
+    /// An answer from the mirror. It leaves only here, and only beside the permit.
+    fn answered(&self, body: ProxyBody, shard: Option<&str>) -> Outcome {
+        let Self { permit, mirror, request: _, is_pretty: _, gate: _, stop: _ } = self;
+        let mut response = fail::json(permit, body);
+        let facts = mirror.facts();
+        let warnings = facts.iter().flat_map(|facts| &facts.warnings);
+        for warning in warnings.filter_map(|text| HeaderValue::from_str(text).ok()) {
+            response.headers_mut().append("warning", warning);
+        }
+        if let Some(value) = shard.and_then(|selector| HeaderValue::from_str(selector).ok()) {
+            response.headers_mut().insert("weir-shard-selector", value);
+        }
+        Outcome::Answer(Box::new(response))
+    }
+}
+
+fn passed(why: Passed) -> Outcome {
+    Outcome::Pass(why, None)
+}
+
+fn narrow(
+    mirror: &Mirror,
+    options: &ListOptions,
+    namespace: Option<&str>,
+    name: Option<&str>,
+) -> Result<Narrowed, Status> {
+    let spec = mirror.spec();
+    let fields = options.field_terms(spec.schema.table(), name)?;
+    let exact = |target: FieldTarget| {
+        let is_exact = |term: &&FieldTerm| term.target == target && !term.is_negated && !term.value.is_empty();
+        fields.iter().find(is_exact).map(|term| term.value.clone())
+    };
+    let by_field = exact(FieldTarget::Namespace).filter(|_| spec.is_namespaced);
+    let namespace: Option<Arc<str>> = namespace.map(Arc::from).or(by_field);
+    let is_list = options.continue_token.is_empty();
+    let name = exact(FieldTarget::Name);
+    let is_point = name.is_some() && (namespace.is_some() || !spec.is_namespaced) && is_list;
+    let shard = options.shard_selector()?;
+    let scope = Scope { namespace: namespace.clone(), name };
+    Ok(Narrowed {
+        interest: Arc::new(Interest::new(scope, options.label_selector.clone(), fields, shard)),
+        namespace,
+        reach: if is_point { Reach::Object } else { Reach::Collection },
+    })
+}

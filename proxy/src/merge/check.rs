@@ -1,0 +1,33 @@
+//! The invariants of the merges, written out: counts equal what is there, bounds hold, nothing waits that could be released.
+//! Costs a walk over everything, so it is for tests and for looking into a running process.
+
+use super::Merges;
+
+// === impl Merges ===
+
+impl Merges {
+    /// Panics if counts are wrong or a bound is broken; `chunk` is the most events that one answer of a log may hold. For
+    /// tests, and for looking into a running process.
+    pub fn check(&self, chunk: usize) {
+        for (id, merge) in &self.merges {
+            let frontier = merge.frontier(&self.nodes);
+            assert!(merge.buffer.keys().all(|rv| *rv > frontier), "what can be released is released");
+            assert_eq!(self.waiting.contains(id), !merge.buffer.is_empty(), "who waits");
+            for (node, range) in &merge.ranges {
+                let buffered = merge.buffer.values().filter(|one| one.node == *node).count();
+                assert_eq!(range.buffered(), buffered, "events of a range");
+                let held = buffered + range.waiting();
+                assert!(held <= 2 * self.credit.0 as usize + chunk, "a range holds {held} events");
+                let registered = range.registration().map(|open| self.nodes[node.0].registrations.get(&open));
+                assert!(registered.is_none_or(|interest| interest == Some(id)), "registrations are known");
+            }
+        }
+        let known: usize = self.nodes.iter().map(|node| node.registrations.len()).sum();
+        let ranges = self.merges.values().flat_map(|merge| merge.ranges.values());
+        assert_eq!(
+            known,
+            ranges.filter(|range| range.registration().is_some()).count(),
+            "no registration is left over"
+        );
+    }
+}
