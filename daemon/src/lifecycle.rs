@@ -177,7 +177,8 @@ impl Lifecycle {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let span = debug_span!("task", name = &*name);
+        // A root: the feed that a request started is no part of that request, and must not keep its span.
+        let span = debug_span!(parent: None, "task", name = &*name);
         let number = self.0.roll().enter(name);
         let presence = Presence { life: Arc::clone(&self.0), number, weight, state: PresenceState::Running };
         let task = async move {
