@@ -105,4 +105,4 @@ impl Hub {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -6,3 +6,5 @@ pub mod feed;
 pub mod subscriber;
 pub mod node;
 pub mod store;
+#[cfg(test)]
+mod testing;

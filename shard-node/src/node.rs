@@ -61,9 +61,8 @@ impl Node {
 
     /// Ends a session with all its registrations.
     pub fn detach(&mut self, session: SessionId) {
-        for id in self.sessions.detach(session) {
-            self.registry.remove(session, id);
-        }
+        self.sessions.detach(session);
+        self.registry.remove_session(session);
     }
 
     /// Takes what the feed says. A gap changes nothing; the caller subscribes again from the position in it.

@@ -94,7 +94,11 @@ impl Follower {
         let wanted = interest.slots();
         let (shards, cursor) = (self.lease.shards().clone(), self.cursor);
         let replay = self.replay.get_or_insert_with(|| {
-            let ranges = shards.slots().into_iter().enumerate().map(|(node, slots)| (node, slots.intersection(&wanted)));
+            let ranges = shards
+                .slots()
+                .into_iter()
+                .enumerate()
+                .map(|(node, slots)| (node, slots.intersection(&wanted)));
             let ranges = ranges.filter(|(_, slots)| !slots.is_empty());
             Replay {
                 ranges: ranges.map(|(node, slots)| (node, slots, Progress::starting_at(cursor))).collect(),
@@ -106,8 +110,8 @@ impl Follower {
             if after >= floor || after > cursor {
                 continue;
             }
-            let statement =
-                shards.log(*node, &LogRequest { interest: interest.clone(), slots: *slots, after, to: floor })?;
+            let statement = shards
+                .log(*node, &LogRequest { interest: interest.clone(), slots: *slots, after, to: floor })?;
             if let Ok(events) = progress.take(statement) {
                 replay.buffer.extend(events.map(|event| (event.rv, event)));
             }

@@ -1,1 +1,178 @@
-//! Tests of joining, credit and merging, message by message.
+//! Merges, message by message. The traces of the protocol are played with real nodes elsewhere; here nodes are words.
+
+use weir_core::interest::Scope;
+use weir_core::message::EventKind;
+use weir_core::selector::LabelSelector;
+use weir_core::shard_selector::ShardSelector;
+use weir_core::statement::SourceId;
+
+use super::*;
+use crate::hub::tests::event;
+
+fn rv(number: u64) -> ResourceVersion {
+    ResourceVersion::new(number)
+}
+
+fn merges(nodes: usize, credit: u32) -> Merges {
+    Merges::new((0..nodes).map(|index| SlotSet::of_shard(index, nodes)).collect(), Credit(credit))
+}
+
+fn said(after: u64, to: u64, events: &[(u64, OpenId)]) -> FromNode {
+    let deliveries = events.iter().map(|(at, open)| Delivery {
+        rv: rv(*at),
+        present: Some(event(*at, 0).object),
+        gone: None,
+        tags: vec![(*open, EventKind::Added)],
+    });
+    FromNode::Said(Statement::new(SourceId(1), rv(after), rv(to), deliveries.collect()).unwrap())
+}
+
+fn opens(outputs: &[Output]) -> Vec<(NodeIndex, Open)> {
+    let opens = outputs.iter().filter_map(|output| match output {
+        Output::Send(node, ToNode::Open(open)) => Some((*node, open.clone())),
+        _ => None,
+    });
+    opens.collect()
+}
+
+fn released(outputs: &[Output]) -> Vec<u64> {
+    let events = outputs.iter().filter_map(|output| match output {
+        Output::Release(_, events) => Some(events.iter().map(|event| event.rv.get())),
+        _ => None,
+    });
+    events.flatten().collect()
+}
+
+fn everything() -> Arc<Interest> {
+    Arc::new(Interest::everything())
+}
+
+/// Opens everything at `after` and makes it live there.
+fn live(merges: &mut Merges, after: u64) -> (InterestId, Vec<OpenId>) {
+    let (id, outputs) = merges.open(everything(), rv(after));
+    let opens = opens(&outputs);
+    for (node, open) in &opens {
+        assert!(merges.on_node(*node, FromNode::Live { id: open.id, at: rv(after) }).is_empty());
+    }
+    (id, opens.into_iter().map(|(_, open)| open.id).collect())
+}
+
+#[test]
+fn the_ranges_of_an_interest_cover_it_and_do_not_overlap() {
+    let ranges =
+        ["'0x0000000000000000', '0x10000000000000000'", "'0x3100000000000000', '0x3180000000000000'"];
+    for (nodes, range) in [1, 3, 16].into_iter().flat_map(|nodes| ranges.map(|range| (nodes, range))) {
+        let shard = ShardSelector::parse(&format!("shardRange(object.metadata.uid, {range})")).unwrap();
+        let interest = Interest::new(Scope::default(), LabelSelector::everything(), Vec::new(), Some(shard));
+        let wanted = interest.slots();
+        let mut merges = merges(nodes, 9);
+        let (_, outputs) = merges.open(Arc::new(interest), rv(1));
+        let mut covered = SlotSet::EMPTY;
+        for (node, open) in opens(&outputs) {
+            assert!(SlotSet::of_shard(node.0, nodes).covers(&open.slots), "asked of who holds it");
+            assert!(covered.intersection(&open.slots).is_empty() && !open.slots.is_empty());
+            covered = covered.union(&open.slots);
+        }
+        assert_eq!(covered, wanted, "{nodes} {range}");
+    }
+}
+
+#[test]
+fn an_event_waits_until_every_range_has_come_as_far() {
+    let mut merges = merges(3, 9);
+    let (id, open) = live(&mut merges, 1);
+    assert_eq!(released(&merges.on_node(NodeIndex(0), said(1, 5, &[(2, open[0]), (4, open[0])]))), [0; 0]);
+    assert_eq!(released(&merges.on_node(NodeIndex(1), said(1, 3, &[(3, open[1])]))), [0; 0]);
+    assert_eq!(released(&merges.on_node(NodeIndex(2), said(1, 9, &[(9, open[2])]))), [2, 3]);
+    assert_eq!(merges.frontier_of(id), Some(rv(3)));
+    assert_eq!(released(&merges.on_node(NodeIndex(1), said(3, 9, &[]))), [4]);
+    assert_eq!(released(&merges.on_node(NodeIndex(0), said(5, 9, &[(8, open[0])]))), [8, 9]);
+    merges.check(0);
+}
+
+#[test]
+fn an_interest_without_events_costs_nothing_when_a_frontier_moves() {
+    let mut merges = merges(2, 9);
+    let ids: Vec<_> = (0..100).map(|_| live(&mut merges, 1).0).collect();
+    for node in 0..2 {
+        assert!(merges.on_node(NodeIndex(node), said(1, 7, &[])).is_empty());
+    }
+    assert!(ids.iter().all(|id| merges.frontier_of(*id) == Some(rv(7))));
+}
+
+#[test]
+fn credit_is_given_back_in_halves() {
+    let mut merges = merges(1, 8);
+    let (_, open) = live(&mut merges, 1);
+    let mut given = Vec::new();
+    for at in 2..18 {
+        let outputs = merges.on_node(NodeIndex(0), said(at - 1, at, &[(at, open[0])]));
+        given.extend(outputs.into_iter().filter_map(|output| match output {
+            Output::Send(_, ToNode::Credit(_, Credit(more))) => Some(more),
+            _ => None,
+        }));
+    }
+    assert_eq!(given, [4; 4], "sixteen events, four messages");
+}
+
+#[test]
+fn a_skipped_event_gives_its_credit_back() {
+    let mut merges = merges(1, 2);
+    let (_, outputs) = merges.open(everything(), rv(9));
+    let (node, open) = opens(&outputs).remove(0);
+    merges.on_node(node, FromNode::Live { id: open.id, at: rv(1) });
+    // The client is ahead of the node; what the node says up to there is known.
+    let outputs = merges.on_node(node, said(1, 2, &[(2, open.id)]));
+    assert!(matches!(outputs.as_slice(), [Output::Send(_, ToNode::Credit(_, Credit(1)))]), "{outputs:?}");
+    assert_eq!(released(&merges.on_node(node, said(2, 12, &[(9, open.id), (12, open.id)]))), [12]);
+}
+
+#[test]
+fn closing_tells_every_node_and_later_words_mean_nothing() {
+    let mut merges = merges(2, 9);
+    let (id, open) = live(&mut merges, 1);
+    let outputs = merges.close(id);
+    let closes = outputs.iter().filter(|output| matches!(output, Output::Send(_, ToNode::Close(_))));
+    assert_eq!((closes.count(), outputs.len(), merges.len()), (2, 2, 0));
+    assert!(merges.on_node(NodeIndex(0), said(1, 3, &[(2, open[0])])).is_empty());
+    assert!(merges.on_node(NodeIndex(0), FromNode::Left { id: open[0], at: rv(3) }).is_empty());
+    assert!(merges.on_log(NodeIndex(0), id, Err(Unanswered::Empty)).is_empty());
+    assert!(merges.close(id).is_empty());
+    merges.check(0);
+}
+
+#[test]
+fn not_mine_and_too_old_end_the_interest_everywhere() {
+    for say in [FromNode::NotMine, FromNode::TooOld] {
+        let mut merges = merges(2, 9);
+        let (id, open) = live(&mut merges, 1);
+        let outputs = merges.on_node(NodeIndex(1), say(open[1]));
+        assert!(matches!(outputs.last(), Some(Output::TooOld(ended)) if *ended == id));
+        assert!(outputs.iter().any(|output| matches!(output, Output::Send(NodeIndex(0), ToNode::Close(_)))));
+        assert!(merges.is_empty());
+        merges.check(0);
+    }
+}
+
+#[test]
+fn the_frontier_falls_only_when_history_goes_back() {
+    let mut merges = merges(2, 9);
+    assert_eq!(merges.frontier(), rv(0));
+    merges.on_node(NodeIndex(0), said(0, 50, &[]));
+    assert_eq!(merges.frontier(), rv(0), "one node has said nothing");
+    merges.on_node(NodeIndex(1), said(0, 40, &[]));
+    assert_eq!(merges.frontier(), rv(40));
+    let (id, _) = live(&mut merges, 40);
+    merges.on_new_session(NodeIndex(1));
+    merges.on_node(NodeIndex(1), said(0, 30, &[]));
+    assert_eq!(
+        (merges.frontier(), merges.frontier_of(id)),
+        (rv(40), Some(rv(40))),
+        "the new session is behind"
+    );
+    let outputs = merges.on_node(NodeIndex(0), FromNode::Restored { highest: rv(50) });
+    assert!(
+        matches!(outputs.as_slice(), [.., Output::TooOld(_), Output::Restored(highest)] if *highest == rv(50))
+    );
+    assert_eq!((merges.frontier(), merges.len()), (rv(0), 0));
+}

@@ -37,7 +37,7 @@ pub struct Ring {
 struct Subscriber {
     /// Its next message; `None` once the ring went past it.
     next: Option<u64>,
-    /// How many times it was told that the history went back.
+    /// How often the history had gone back when it got here; what it must be told counts as told.
     told: u64,
     /// Its content is of a history that is over, and the message that said so is gone or behind it.
     must_be_told: bool,
@@ -121,12 +121,13 @@ impl Ring {
     pub fn subscribe(&mut self, id: SubscriberId, after: Option<ResourceVersion>) -> Option<Lack> {
         let told = match (self.subscribers.get(&id), after) {
             (_, None) => self.histories,
-            (Some(known), Some(_)) => known.told,
-            (None, Some(_)) => 0,
+            (Some(known), Some(_)) if !known.must_be_told => known.told,
+            (Some(_) | None, Some(_)) => 0,
         };
         let must_be_told = told < self.histories;
         let after = after.filter(|_| !must_be_told);
         let (found, next) = self.lead_from(after);
+        let told = self.histories;
         self.subscribers.insert(id, Subscriber { next: Some(next), told, must_be_told });
         match after {
             _ if found => None,
@@ -142,10 +143,9 @@ impl Ring {
 
     /// What comes next for a subscriber.
     pub fn next(&mut self, id: SubscriberId) -> Next {
-        let (first, end, histories) = (self.first, self.end(), self.histories);
+        let (first, end) = (self.first, self.end());
         let Some(subscriber) = self.subscribers.get_mut(&id) else { return Next::Behind };
         if std::mem::take(&mut subscriber.must_be_told) {
-            subscriber.told = histories;
             return Next::Message(Arc::new(FeedMessage::Restored));
         }
         let Some(next) = subscriber.next else { return Next::Behind };
@@ -170,23 +170,49 @@ impl Ring {
         }
     }
 
-    /// The first message that leads on from `after`, or the end, and whether the end does.
+    /// The message that leads on from `after`, or the end, and whether the end does. The log behind the newest list comes
+    /// first: whoever is led through a list begins anew with it.
     fn lead_from(&self, after: Option<ResourceVersion>) -> (bool, u64) {
-        let leads_on = |message: &FeedMessage| match message {
-            FeedMessage::Statement(statement) => {
-                after.is_some_and(|after| statement.after() <= after && after <= statement.to())
-            }
-            FeedMessage::List(chunk) => chunk.seq == 0,
-            FeedMessage::Restored => false,
-        };
         let start = self.history_start.max(self.first);
-        let present = self.messages.iter().skip((start - self.first) as usize);
-        if let Some(index) = present.map(|(message, _)| &**message).position(leads_on) {
-            return (true, start + index as u64);
-        }
+        let present = || (start..self.end()).map(|index| (index, self.message(index)));
+        let is_list = |message: &FeedMessage| matches!(message, FeedMessage::List(_));
+        let behind_lists =
+            present().filter(|(_, message)| is_list(message)).last().map_or(start, |(index, _)| index);
+        let states = |message: &FeedMessage| match message {
+            FeedMessage::Statement(said) => {
+                after.is_some_and(|after| said.after() <= after && after < said.to())
+            }
+            FeedMessage::List(_) | FeedMessage::Restored => false,
+        };
         // The rest of a list leads nobody on who has not read its beginning.
-        let is_level = after == Some(self.position) && !self.position.is_zero() && !self.is_mid_list;
-        (is_level, self.end())
+        if after == Some(self.position) && !self.position.is_zero() && !self.is_mid_list {
+            return (true, self.end());
+        }
+        let found = present()
+            .find(|(index, message)| *index >= behind_lists && states(message))
+            .or_else(|| present().find(|(_, message)| states(message)))
+            .or_else(|| present().find(|(index, _)| self.is_whole_list(*index)));
+        found.map_or((false, self.end()), |(index, _)| (true, index))
+    }
+
+    /// Whether a list begins here and its end is here too, or still to come; one that was given up half-way leads nowhere.
+    fn is_whole_list(&self, index: u64) -> bool {
+        let list = match self.message(index) {
+            FeedMessage::List(chunk) if chunk.seq == 0 => chunk.list,
+            FeedMessage::List(_) | FeedMessage::Statement(_) | FeedMessage::Restored => return false,
+        };
+        for index in index..self.end() {
+            match self.message(index) {
+                FeedMessage::List(chunk) if chunk.list == list && chunk.is_last => return true,
+                FeedMessage::List(chunk) if chunk.list == list => {}
+                FeedMessage::List(_) | FeedMessage::Statement(_) | FeedMessage::Restored => return false,
+            }
+        }
+        true
+    }
+
+    fn message(&self, index: u64) -> &FeedMessage {
+        &self.messages[(index - self.first) as usize].0
     }
 
     /// Before which message everything was read by everybody.
@@ -233,3 +259,6 @@ fn bytes_of(message: &FeedMessage) -> usize {
         FeedMessage::Restored => overhead,
     }
 }
+
+#[cfg(test)]
+mod tests;

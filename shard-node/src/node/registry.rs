@@ -1,11 +1,11 @@
-//! The registered interests, indexed so that a change is offered to those that it can concern: by key, by the value that
+//! The registered interests, indexed so that a change is offered to those that it can concern: by name, by the value that
 //! an exact field term requires, by namespace; the rest is asked one by one. A change is looked up under what the object
 //! was and what it is.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use weir_core::interest::Interest;
+use weir_core::interest::{FieldTarget, Interest};
 use weir_core::message::{Change, ChangeKind, Open, OpenId};
 use weir_core::{Object, SlotSet};
 
@@ -23,7 +23,7 @@ struct Registered {
 /// Where an interest stands in the index.
 #[derive(Clone, Debug)]
 enum Shelf {
-    Key(Arc<str>),
+    Name(Arc<str>),
     Field(usize, Arc<str>),
     Namespace(Arc<str>),
     Rest,
@@ -35,8 +35,8 @@ type ByText = HashMap<Arc<str>, Vec<Registered>>;
 #[derive(Debug, Default)]
 pub(super) struct Registry {
     shelf_of: HashMap<(SessionId, OpenId), Shelf>,
-    by_key: ByText,
-    by_field: HashMap<usize, ByText>,
+    by_name: ByText,
+    by_field: BTreeMap<usize, ByText>,
     by_namespace: ByText,
     rest: Vec<Registered>,
 }
@@ -54,9 +54,9 @@ impl Registry {
         self.shelf_of.insert((session, id), shelf.clone());
         let one = Registered { session, id, interest, slots };
         match shelf {
-            Shelf::Key(key) => self.by_key.entry(key).or_default().push(one),
-            Shelf::Field(field, value) => self.by_field.entry(field).or_default().entry(value).or_default().push(one),
-            Shelf::Namespace(namespace) => self.by_namespace.entry(namespace).or_default().push(one),
+            Shelf::Name(name) => put(&mut self.by_name, name, one),
+            Shelf::Field(field, value) => put(self.by_field.entry(field).or_default(), value, one),
+            Shelf::Namespace(namespace) => put(&mut self.by_namespace, namespace, one),
             Shelf::Rest => self.rest.push(one),
         }
     }
@@ -65,7 +65,7 @@ impl Registry {
         let Some(shelf) = self.shelf_of.remove(&(session, id)) else { return };
         let is_other = |one: &Registered| (one.session, one.id) != (session, id);
         match shelf {
-            Shelf::Key(key) => retain(&mut self.by_key, &key, is_other),
+            Shelf::Name(name) => retain(&mut self.by_name, &name, is_other),
             Shelf::Namespace(namespace) => retain(&mut self.by_namespace, &namespace, is_other),
             Shelf::Rest => self.rest.retain(is_other),
             Shelf::Field(field, value) => {
@@ -83,31 +83,47 @@ impl Registry {
         *self = Self::default();
     }
 
+    /// Removes all registrations of a session in one walk.
+    pub(super) fn remove_session(&mut self, session: SessionId) {
+        let is_other = |one: &Registered| one.session != session;
+        self.shelf_of.retain(|(of, _), _| *of != session);
+        self.rest.retain(is_other);
+        for shelves in
+            [&mut self.by_name, &mut self.by_namespace].into_iter().chain(self.by_field.values_mut())
+        {
+            shelves.retain(|_, shelf| {
+                shelf.retain(is_other);
+                !shelf.is_empty()
+            });
+        }
+        self.by_field.retain(|_, values| !values.is_empty());
+    }
+
     /// Every registration that sees the change, and how.
     pub(super) fn seen_by(&self, previous: Option<&Arc<Object>>, change: &Change) -> Vec<Hit> {
         let previous = previous.map(|object| &**object);
-        let current = match change.kind {
-            ChangeKind::Put => Some(&*change.object),
-            ChangeKind::Delete => None,
-        };
-        let mut hits = Vec::new();
-        let mut offer = |shelf: &[Registered]| {
-            for one in shelf.iter().filter(|one| one.slots.contains(change.object.slot())) {
-                let kind = one.interest.event_kind(previous, current);
-                hits.extend(kind.map(|kind| Hit { session: one.session, id: one.id, kind }));
-            }
-        };
+        let current = current(change);
+        let slot = change.object.slot();
+        let asked = self.candidates(previous, change).into_iter().flatten();
+        let hits = asked.filter(|one| one.slots.contains(slot)).filter_map(|one| {
+            let kind = one.interest.event_kind(previous, current)?;
+            Some(Hit { session: one.session, id: one.id, kind })
+        });
+        hits.collect()
+    }
+
+    /// The shelves whose interests the change can concern; an interest stands on one of them only.
+    fn candidates(&self, previous: Option<&Object>, change: &Change) -> Vec<&[Registered]> {
         let key = change.object.key();
-        offer(of(&self.by_key, key.as_str()));
-        offer(of(&self.by_namespace, key.namespace()));
-        offer(&self.rest);
+        let mut shelves =
+            vec![of(&self.by_name, key.name()), of(&self.by_namespace, key.namespace()), &self.rest];
         for (field, values) in &self.by_field {
             let was = previous.map(|object| object.field(*field));
-            let is = current.map(|object| object.field(*field));
-            was.into_iter().for_each(|value| offer(of(values, value)));
-            is.filter(|_| is != was).into_iter().for_each(|value| offer(of(values, value)));
+            let is = current(change).map(|object| object.field(*field));
+            shelves.extend(was.map(|value| of(values, value)));
+            shelves.extend(is.filter(|_| is != was).map(|value| of(values, value)));
         }
-        hits
+        shelves
     }
 }
 
@@ -116,14 +132,32 @@ impl Registry {
 impl Shelf {
     fn of_interest(interest: &Interest) -> Self {
         let scope = &interest.scope;
-        match (&scope.namespace, &scope.name) {
-            (Some(namespace), Some(name)) => Self::Key(format!("{namespace}/{name}").into()),
-            (None, Some(_)) | (Some(_) | None, None) => match interest.exact_field() {
-                Some((field, value)) => Self::Field(field, value.clone()),
-                None => scope.namespace.clone().map_or(Self::Rest, Self::Namespace),
-            },
+        let exact = |target: FieldTarget| {
+            let mut terms = interest.fields.iter().filter(|term| !term.is_negated && term.target == target);
+            terms.next().map(|term| term.value.clone())
+        };
+        if let Some(name) = scope.name.clone().or_else(|| exact(FieldTarget::Name)) {
+            return Self::Name(name);
         }
+        if let Some((field, value)) = interest.exact_field() {
+            return Self::Field(field, value.clone());
+        }
+        let namespace = scope.namespace.clone().or_else(|| exact(FieldTarget::Namespace));
+        namespace.map_or(Self::Rest, Self::Namespace)
     }
+}
+
+/// What the object is after the change.
+fn current(change: &Change) -> Option<&Object> {
+    match change.kind {
+        ChangeKind::Put => Some(&change.object),
+        ChangeKind::Delete => None,
+    }
+}
+
+/// Most shelves hold one registration, so they begin with room for one.
+fn put(shelves: &mut ByText, text: Arc<str>, one: Registered) {
+    shelves.entry(text).or_insert_with(|| Vec::with_capacity(1)).push(one);
 }
 
 fn of<'a>(shelves: &'a ByText, text: &str) -> &'a [Registered] {
@@ -138,3 +172,6 @@ fn retain(shelves: &mut ByText, text: &str, keep: impl Fn(&Registered) -> bool) 
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

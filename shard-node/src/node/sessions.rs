@@ -46,14 +46,18 @@ impl Sessions {
         self.0.insert(session, Session { said: at, credit: HashMap::new() });
     }
 
-    pub(super) fn detach(&mut self, session: SessionId) -> Vec<OpenId> {
-        self.0.remove(&session).map(|session| session.credit.into_keys().collect()).unwrap_or_default()
+    pub(super) fn detach(&mut self, session: SessionId) {
+        self.0.remove(&session);
     }
 
     /// Whether the session is there and the id is new to it.
     pub(super) fn open(&mut self, session: SessionId, open: &Open) -> bool {
         let Some(session) = self.0.get_mut(&session) else { return false };
-        session.credit.insert(open.id, open.credit).is_none()
+        if session.credit.contains_key(&open.id) {
+            return false;
+        }
+        session.credit.insert(open.id, open.credit);
+        true
     }
 
     pub(super) fn close(&mut self, session: SessionId, id: OpenId) -> bool {
@@ -67,7 +71,12 @@ impl Sessions {
     }
 
     /// Adds an event to the batch. True when the registration had no credit left for it and ended.
-    pub(super) fn say(&mut self, hit: &Hit, (change, gone): (&Change, Option<Arc<Object>>), batch: &mut Batch) -> bool {
+    pub(super) fn say(
+        &mut self,
+        hit: &Hit,
+        (change, gone): (&Change, Option<Arc<Object>>),
+        batch: &mut Batch,
+    ) -> bool {
         let Some(session) = self.0.get_mut(&hit.session) else { return true };
         let Some(credit) = session.credit.get_mut(&hit.id) else { return true };
         if credit.0 == 0 {
@@ -101,7 +110,11 @@ impl Sessions {
             for (_, open, at) in batch.left.iter().filter(|(of, _, _)| of == id) {
                 let rest = deliveries.partition_point(|delivery| delivery.rv <= *at);
                 let later = deliveries.split_off(rest);
-                outgoing.extend(session.say(batch.source, *at, std::mem::replace(&mut deliveries, later)).map(|said| (*id, said)));
+                outgoing.extend(
+                    session
+                        .say(batch.source, *at, std::mem::replace(&mut deliveries, later))
+                        .map(|said| (*id, said)),
+                );
                 outgoing.push((*id, FromNode::Left { id: *open, at: *at }));
             }
             outgoing.extend(session.say(batch.source, batch.to, deliveries).map(|said| (*id, said)));
@@ -141,7 +154,8 @@ impl Session {
             return None;
         }
         let after = std::mem::replace(&mut self.said, to);
-        let said = Statement::new(source, after, to, deliveries).expect("a store applies changes in rising order");
+        let said =
+            Statement::new(source, after, to, deliveries).expect("a store applies changes in rising order");
         Some(FromNode::Said(said))
     }
 }

@@ -125,7 +125,9 @@ impl Store {
                 break;
             }
             reached = entry.change.rv;
-            events.extend(seen_by(&request.interest, entry.previous.as_ref(), &entry.change));
+            if request.slots.contains(entry.change.object.slot()) {
+                events.extend(seen_by(&request.interest, entry.previous.as_ref(), &entry.change));
+            }
         }
         Ok(Statement::new(held.source, request.after, to, events).expect("the log rises strictly"))
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use weir_core::interest::{Interest, Scope};
+use weir_core::interest::Scope;
 use weir_core::message::{SnapshotChunk, SnapshotRequest, SnapshotStart, Unanswered};
 use weir_core::shard_selector::ShardField;
 use weir_core::{HashRange, Object, ObjectKey, ResourceVersion, Slot};
@@ -14,6 +14,10 @@ use super::{Held, Store};
 
 /// Keys looked at under one hold of the lock: about 0.1 ms.
 const MAX_SCANNED: usize = 2_000;
+/// Objects that a reader takes at once, roughly.
+const CHUNK: f64 = 500.0;
+/// How much dearer a key is that has to be found by its hash and sorted than one that is passed in order.
+const SORTED: f64 = 4.0;
 
 // === impl Store ===
 
@@ -23,7 +27,7 @@ impl Store {
         let held = self.held_at(&request.slots)?;
         held.check(request.at)?;
         match &request.interest.shard {
-            Some(shard) if shard.field() == ShardField::Uid && self.is_narrow(shard.ranges()) => {
+            Some(shard) if shard.field() == ShardField::Uid && self.is_narrow(held, shard.ranges()) => {
                 Ok(held.read_ranges(request, shard.ranges()))
             }
             Some(_) | None => Ok(held.read_keys(request)),
@@ -54,11 +58,15 @@ impl Store {
         Ok(in_scope.filter(|(_, chain)| chain.at(at).is_some_and(|object| scope.contains(object))).count())
     }
 
-    /// Whether the ranges are so small a part of the slots that the order by hash finds them sooner.
-    fn is_narrow(&self, ranges: &[HashRange]) -> bool {
+    /// Whether the ranges hold so few objects that the order by hash finds them sooner. It costs a look at all of them for
+    /// every chunk, where the order of keys costs a look at the whole mirror, once.
+    fn is_narrow(&self, held: &Held, ranges: &[HashRange]) -> bool {
         let width: u128 = ranges.iter().map(|range| range.end() - u128::from(range.start())).sum();
-        let slot = HashRange::END / Slot::COUNT as u128;
-        width * 4 < slot * self.slots.len() as u128
+        let all = HashRange::END / Slot::COUNT as u128 * self.slots.len() as u128;
+        let part = width.min(all) as f64 / all as f64;
+        let found = part * held.live_objects as f64;
+        let chunks = found / CHUNK + 1.0;
+        found * chunks * SORTED < held.live_objects as f64
     }
 }
 
@@ -83,7 +91,7 @@ impl Held {
             .range::<str, _>(bounds(request.from.as_ref(), &prefix))
             .take_while(|(key, _)| key.as_str().starts_with(&prefix))
             .map(|(key, chain)| (key, chain.at(request.at)));
-        collect(keys, &request.interest, request.max_objects)
+        collect(keys, request)
     }
 
     /// The keys of the ranges in key order; their number is what the answer has, not what the mirror has.
@@ -98,11 +106,7 @@ impl Held {
             );
         }
         let versions = keys.iter().filter_map(|key| self.keys.get_key_value(*key));
-        collect(
-            versions.map(|(key, chain)| (key, chain.at(request.at))),
-            &request.interest,
-            request.max_objects,
-        )
+        collect(versions.map(|(key, chain)| (key, chain.at(request.at))), request)
     }
 
     fn of_range(&self, range: HashRange) -> impl Iterator<Item = &ObjectKey> {
@@ -113,9 +117,12 @@ impl Held {
 
 fn collect<'a>(
     versions: impl Iterator<Item = (&'a ObjectKey, Option<&'a Arc<Object>>)>,
-    interest: &Interest,
-    max_objects: usize,
+    request: &SnapshotRequest,
 ) -> SnapshotChunk {
+    // A chunk without objects would have no end to go on behind.
+    let max_objects = request.max_objects.max(1);
+    let is_wanted =
+        |object: &&Arc<Object>| request.slots.contains(object.slot()) && request.interest.matches(object);
     let mut objects = Vec::new();
     let mut last: Option<&ObjectKey> = None;
     for (scanned, (key, object)) in versions.enumerate() {
@@ -123,7 +130,7 @@ fn collect<'a>(
             return SnapshotChunk { objects, next: last.cloned() };
         }
         last = Some(key);
-        objects.extend(object.filter(|object| interest.matches(object)).cloned());
+        objects.extend(object.filter(is_wanted).cloned());
     }
     SnapshotChunk { objects, next: None }
 }

@@ -112,10 +112,11 @@ impl Client {
         }
     }
 
-    /// Upstream's history went back at a node that this client may have read from.
+    /// Upstream's history went back at a node that this client may have read from. Who holds a hub is told by its end; a
+    /// snapshot, or a position without a hub, has to be given up by who holds it.
     pub(crate) fn cut(&mut self) {
         self.cut.get_or_insert(self.watch.items.len());
-        if matches!(self.phase, Phase::Listing { .. }) {
+        if self.hub.is_none() {
             self.phase = Phase::Ended;
         }
     }

@@ -13,7 +13,7 @@ use weir_proxy::merge::{InterestId, Merges, NodeIndex, Output};
 use weir_shard_node::node::SessionId;
 
 use crate::reached::Reached;
-use crate::settings::Settings;
+use crate::settings::{self, Settings};
 use crate::shard::Shard;
 
 /// A proxy.
@@ -27,8 +27,6 @@ pub(crate) struct Proxy {
     pub(crate) to_nodes: Vec<VecDeque<ToNode>>,
     pub(crate) from_nodes: Vec<VecDeque<FromNode>>,
     pub(crate) asks: Vec<Ask>,
-    /// How often a node said that upstream was restored.
-    pub(crate) restored: usize,
 }
 
 /// A hub and how many clients hold it.
@@ -59,7 +57,6 @@ impl Proxy {
             to_nodes: (0..settings.nodes).map(|_| VecDeque::new()).collect(),
             from_nodes: (0..settings.nodes).map(|_| VecDeque::new()).collect(),
             asks: Vec::new(),
-            restored: 0,
         }
     }
 
@@ -68,7 +65,10 @@ impl Proxy {
         for output in outputs {
             match output {
                 Output::Send(node, message) => self.to_nodes[node.0].push_back(message),
-                Output::AskLog(node, interest, request) => {
+                Output::AskLog(node, interest, mut request) => {
+                    // Short answers, so that what a range holds comes near its bound.
+                    let limit = ResourceVersion::new(request.after.get() + settings::MAX_LOG);
+                    request.to = request.to.min(limit);
                     self.asks.push(Ask { node, interest, request, answer: None });
                 }
                 Output::Release(id, events) => {
@@ -81,9 +81,22 @@ impl Proxy {
                     self.hubs.get_mut(&id).expect("only open interests end").hub.end(End::TooOld);
                     self.shared.retain(|_, shared| *shared != id);
                 }
-                Output::Restored(_) => self.restored += 1,
+                // Every interest that it concerns has ended by itself.
+                Output::Restored(_) => {}
             }
         }
+    }
+
+    /// The session with a node breaks, with all that is under way on it, and another takes its place.
+    pub(crate) fn lose_session(&mut self, node: usize, shard: &mut Shard, reached: &mut Reached) {
+        reached.lost += 1;
+        shard.node.detach(self.session);
+        self.to_nodes[node].clear();
+        self.from_nodes[node].clear();
+        let outgoing = shard.node.attach(self.session);
+        self.from_nodes[node].extend(outgoing.into_iter().map(|(_, said)| said));
+        let outputs = self.merges.on_new_session(NodeIndex(node));
+        self.carry(outputs, reached);
     }
 
     /// The next message of this proxy reaches the node.
@@ -101,6 +114,12 @@ impl Proxy {
         let outputs = self.merges.on_node(NodeIndex(node), message);
         self.carry(outputs, reached);
         true
+    }
+
+    /// Whether something is still under way.
+    pub(crate) fn is_busy(&self) -> bool {
+        let is_waiting = self.to_nodes.iter().any(|queue| !queue.is_empty());
+        is_waiting || self.from_nodes.iter().any(|queue| !queue.is_empty()) || !self.asks.is_empty()
     }
 
     /// A question moves on: asked of the node, or answered. An answer may come again later.

@@ -17,6 +17,7 @@ pub(crate) struct Reached {
     pub(crate) behind_hub: usize,
     pub(crate) gone_over: usize,
     pub(crate) restored: usize,
+    pub(crate) lost: usize,
 }
 
 // === impl Reached ===
@@ -35,9 +36,9 @@ impl Reached {
         }
     }
 
-    fn each(&self) -> [(&'static str, usize); 14] {
+    fn each(&self) -> [(&'static str, usize); 15] {
         let Self { released, lists, lists_broken, left, too_old, ended, complete, .. } = *self;
-        let Self { relists, overruns, gaps, led_back, behind_hub, gone_over, restored, .. } = *self;
+        let Self { relists, overruns, gaps, led_back, behind_hub, gone_over, restored, lost, .. } = *self;
         [
             ("released", released),
             ("lists", lists),
@@ -53,10 +54,11 @@ impl Reached {
             ("behind_hub", behind_hub),
             ("gone_over", gone_over),
             ("restored", restored),
+            ("lost", lost),
         ]
     }
 
-    fn each_mut(&mut self) -> [&mut usize; 14] {
+    fn each_mut(&mut self) -> [&mut usize; 15] {
         let Self {
             released,
             lists,
@@ -70,7 +72,7 @@ impl Reached {
             gaps,
             ..
         } = self;
-        let Self { led_back, behind_hub, gone_over, restored, .. } = self;
+        let Self { led_back, behind_hub, gone_over, restored, lost, .. } = self;
         [
             released,
             lists,
@@ -86,6 +88,7 @@ impl Reached {
             behind_hub,
             gone_over,
             restored,
+            lost,
         ]
     }
 }

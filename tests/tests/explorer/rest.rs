@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use weir_core::Slot;
 use weir_core::message::FromNode;
-use weir_tests::checker::{Version, check_list, check_watch};
+use weir_tests::checker::{Item, Version, check_list, check_watch};
 use weir_tests::model::Upstream;
 
 use crate::client::Client;
 use crate::feed::Reading;
+use crate::proxy::Proxy;
 use crate::world::World;
 
 /// Rounds in which everything comes to rest; a run of some hundred steps leaves far less to do.
@@ -24,7 +25,7 @@ impl World {
                 return;
             }
         }
-        panic!("no rest after {MAX_ROUNDS} rounds: {:#?}", self.proxies);
+        panic!("no rest after {MAX_ROUNDS} rounds: {:?}", self.proxies);
     }
 
     /// Everybody once. False when nobody had anything to do.
@@ -50,7 +51,7 @@ impl World {
         for index in (0..self.clients.len()).rev() {
             is_news |= self.step_one(index, false);
         }
-        is_news
+        is_news || self.proxies.iter().any(Proxy::is_busy)
     }
 
     /// What is still open is complete.
@@ -63,13 +64,10 @@ impl World {
         for mut client in std::mem::take(&mut self.clients) {
             assert!(
                 client.cut.is_none(),
-                "upstream's history went back and a client did not end: {client:#?}"
+                "upstream's history went back and a client did not end: {client:?}"
             );
             client.watch.complete_to = revision;
-            assert!(
-                client.watch.position() >= revision,
-                "an open client at rest has a bookmark: {client:#?}"
-            );
+            assert!(client.watch.position() >= revision, "an open client at rest has a bookmark: {client:?}");
             self.reached.complete += 1;
             self.judge(&client);
             client.leave(&mut self.proxies[client.proxy], &mut self.reached);
@@ -81,17 +79,21 @@ impl World {
         let selection = |version: &Version| upstream.means(wanted, version);
         let mut watch = client.watch.clone();
         watch.items.truncate(client.cut.unwrap_or(usize::MAX));
-        let judged = check_watch(upstream.history(), &selection, &watch);
-        assert_eq!(judged, Ok(()), "{} of {:#?}: {:#?}", wanted.name, self.settings, client);
-        if let Some(list) = &client.list {
-            let judged = check_list(upstream.history(), &selection, list);
-            assert_eq!(judged, Ok(()), "{} of {:#?}: {:#?}", wanted.name, self.settings, client);
+        let saw = || format!("{} after {}: {}", wanted.name, watch.after, brief(&watch.items));
+        if let Err(fault) = check_watch(upstream.history(), &selection, &watch) {
+            panic!("{fault}\n{}\n{:?}", saw(), self.settings);
+        }
+        if let Some(Err(fault)) =
+            client.list.as_ref().map(|list| check_list(upstream.history(), &selection, list))
+        {
+            panic!("{fault}\n{}\n{:?}", saw(), self.settings);
         }
     }
 
     /// Nothing is left of clients that are gone, and nothing of a log that is over.
     pub(crate) fn everybody_leaves(&mut self) {
         self.come_to_rest();
+        self.check();
         for proxy in &self.proxies {
             assert!(proxy.merges.is_empty() && proxy.hubs.is_empty() && proxy.asks.is_empty());
             assert!(
@@ -113,4 +115,12 @@ impl World {
             assert_eq!((holdings.live_objects, holdings.log_events, holdings.log_bytes), (mine.len(), 0, 0));
         }
     }
+}
+
+fn brief(items: &[Item]) -> String {
+    let brief = items.iter().map(|item| match item {
+        Item::Event(seen) => format!("{:?} {}", seen.kind, seen.version.rv),
+        Item::Bookmark(at) => format!("bookmark {at}"),
+    });
+    brief.collect::<Vec<_>>().join(", ")
 }

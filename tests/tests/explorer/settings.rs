@@ -9,6 +9,9 @@ use weir_core::message::Credit;
 use weir_proxy::hub::HubBounds;
 use weir_tests::model::Wanted;
 
+/// Events that one answer of a log holds at most.
+pub(crate) const MAX_LOG: u64 = 4;
+
 /// The settings of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {

@@ -18,8 +18,8 @@ pub(crate) struct Shard {
     id: SubscriberId,
     /// Whether it is subscribed, by feed.
     subscribed: Vec<bool>,
-    /// How often it was told that upstream was restored.
-    pub(crate) restored: usize,
+    /// Which of upstream's histories its content is of.
+    pub(crate) history: usize,
 }
 
 // === impl Shard ===
@@ -32,7 +32,7 @@ impl Shard {
             slots,
             id: SubscriberId(index as u64),
             subscribed: vec![false; settings.feeds],
-            restored: 0,
+            history: 0,
         }
     }
 
@@ -46,6 +46,10 @@ impl Shard {
     ) -> Option<Vec<Outgoing>> {
         if !std::mem::replace(&mut self.subscribed[index], true) {
             let after = self.node.window().map(|window| window.frontier);
+            if after.is_none() {
+                // Without content there is nothing to forget, and nobody tells it.
+                self.history = feed.epoch;
+            }
             if let Some(lack) = feed.ring.subscribe(self.id, after) {
                 reached.led_back += 1;
                 feed.lack(lack);
@@ -60,7 +64,7 @@ impl Shard {
                 Some(Vec::new())
             }
             Next::Message(message) => {
-                self.restored += usize::from(matches!(*message, FeedMessage::Restored));
+                self.history += usize::from(matches!(*message, FeedMessage::Restored));
                 reached.relists +=
                     usize::from(matches!(&*message, FeedMessage::List(chunk) if chunk.is_last));
                 match self.node.on_feed(message.narrowed(&self.slots), now) {

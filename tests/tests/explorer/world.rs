@@ -6,6 +6,7 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use weir_core::ResourceVersion;
+use weir_core::message::FromNode;
 use weir_shard_node::node::Outgoing;
 use weir_tests::model::{Pod, Upstream, Wanted};
 
@@ -88,6 +89,15 @@ impl World {
             97..98 => self.disturb(),
             _ => self.pass_time(),
         }
+        if self.rng.random_range(0..8) == 0 {
+            self.check();
+        }
+    }
+
+    /// The invariants of the parts.
+    pub(crate) fn check(&self) {
+        self.shards.iter().for_each(|shard| shard.node.store().check());
+        self.proxies.iter().for_each(|proxy| proxy.merges.check(settings::MAX_LOG as usize));
     }
 
     // --- upstream and feeds
@@ -131,7 +141,11 @@ impl World {
     fn disturb(&mut self) {
         let feed = self.rng.random_range(0..self.feeds.len());
         let shard = self.rng.random_range(0..self.shards.len());
-        match self.rng.random_range(0..8) {
+        match self.rng.random_range(0..10) {
+            8 | 9 if !self.settings.is_restored => {
+                let proxy = self.rng.random_range(0..self.proxies.len());
+                self.proxies[proxy].lose_session(shard, &mut self.shards[shard], &mut self.reached);
+            }
             0 => self.feeds[feed].reconnect(),
             1 => self.feeds[feed].relist(),
             2 => self.compacted = self.histories.last().map(Upstream::revision).unwrap_or_default(),
@@ -145,7 +159,8 @@ impl World {
     /// Upstream comes back from a backup. Feeds notice when they read next.
     fn restore(&mut self) {
         let epoch = self.histories.len() - 1;
-        if self.feeds.iter().any(|feed| feed.epoch != epoch) || !self.is_of_one_history(0) {
+        // One at a time: shards that missed two are told once, and the model counts.
+        if self.shards.iter().any(|shard| shard.history != epoch) {
             return;
         }
         let last = &self.histories[epoch];
@@ -166,9 +181,9 @@ impl World {
     }
 
     pub(crate) fn pull_from(&mut self, shard: usize, feed: usize) -> bool {
-        let before = self.shards[shard].restored;
+        let before = self.shards[shard].history;
         let outgoing = self.shards[shard].pull(feed, &mut self.feeds[feed], self.now, &mut self.reached);
-        if self.shards[shard].restored != before {
+        if self.shards[shard].history != before {
             self.clients.iter_mut().for_each(Client::cut);
         }
         let is_news = outgoing.is_some();
@@ -213,9 +228,9 @@ impl World {
 
     /// Whether every shard, and what this proxy heard of each, is of the same history.
     fn is_of_one_history(&self, proxy: usize) -> bool {
-        let told = self.shards[0].restored;
-        self.shards.iter().all(|shard| shard.restored == told)
-            && self.proxies[proxy].restored == told * self.shards.len()
+        let is_restored = |said: &FromNode| matches!(said, FromNode::Restored { .. });
+        self.shards.iter().all(|shard| shard.history == self.shards[0].history)
+            && !self.proxies[proxy].from_nodes.iter().flatten().any(is_restored)
     }
 
     // --- clients
@@ -233,7 +248,7 @@ impl World {
             1 => ResourceVersion::new(frontier.get() + self.rng.random_range(0..3)),
             _ => ResourceVersion::new(self.rng.random_range(start.get()..=frontier.get())),
         };
-        let mut client = Client::new((proxy, wanted), self.shards[0].restored, after);
+        let mut client = Client::new((proxy, wanted), self.shards[0].history, after);
         let is_list = self.rng.random_bool(0.4);
         if is_list && !client.start_list(&self.around(proxy, wanted)) {
             return;
