@@ -116,9 +116,9 @@ impl Cluster {
     async fn upstream(&self, lifecycle: &Lifecycle) -> Result<Upstream, Fault> {
         let origin = Origin::Kubeconfig { path: Some(self.directory.join("kubeconfig")), context: None };
         let urls = self.handles.iter().map(|handle| format!("https://{}", handle.addr()).parse());
-        let urls = urls.collect::<Result<_, _>>().map_err(|error: http::uri::InvalidUri| {
-            Fault::failed("name the simulated apiservers", error)
-        })?;
+        let urls = urls
+            .collect::<Result<_, _>>()
+            .map_err(|error: http::uri::InvalidUri| Fault::failed("name the simulated apiservers", error))?;
         let loaded = Upstream::load(UpstreamOptions { origin, urls }, lifecycle).await;
         loaded.map_err(|error| Fault::failed("reach the simulated apiserver", error))
     }

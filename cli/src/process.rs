@@ -74,6 +74,9 @@ impl ListenArguments {
 
     /// Builds everything, waits until the named mirrors answer, and serves.
     pub(crate) async fn serve(&self, upstream: Upstream, lifecycle: Lifecycle) -> Result<Serving, Fault> {
+        if let Err(error) = weir_daemon::limits::raise_open_files() {
+            tracing::warn!(%error, "the limit of open files stays as it is");
+        }
         let signals = Signals::install().map_err(|error| Fault::failed("install signal handlers", error))?;
         let listener = Listener::bind(self.listen, SocketOptions::default())
             .map_err(|error| Fault::usage("--listen", error))?;

@@ -4,10 +4,11 @@
 //! [`authorize`]: Authorizer::authorize
 
 use bytes::Bytes;
-use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderValue};
 use serde::{Deserialize, Serialize};
 use tracing::debug;
+use weir_core::fnv1a64;
 use weir_core::request_info::RequestInfo;
 use weir_upstream::{Affinity, Upstream};
 
@@ -90,12 +91,13 @@ impl Authorizer {
             return Err(NoPermit::Impersonation);
         }
         let token = headers.get(AUTHORIZATION).ok_or(NoPermit::NoToken)?;
-        let is_bearer = token.as_bytes().get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"bearer "));
+        let is_bearer =
+            token.as_bytes().get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"bearer "));
         if !is_bearer || token.len() == 7 {
             return Err(NoPermit::NoToken);
         }
         let body = serde_json::to_vec(&Review::of(info)).map_err(|_| NoPermit::Undecided)?;
-        let answer = self.upstream.review(token, Bytes::from(body), Affinity::default()).await;
+        let answer = self.upstream.review(token, Bytes::from(body), affinity(token)).await;
         let answer = answer.map_err(|error| {
             debug!(error = &error as &dyn std::error::Error, "no answer to an access review");
             NoPermit::Undecided
@@ -107,6 +109,11 @@ impl Authorizer {
         let is_plain_yes = status.allowed && !status.denied && status.evaluation_error.is_empty();
         if is_plain_yes { Ok(Permit(())) } else { Err(NoPermit::Denied) }
     }
+}
+
+/// Reviews of one caller go to one instance, and those of many callers to all of them.
+fn affinity(token: &HeaderValue) -> Affinity {
+    Affinity(fnv1a64(token.as_bytes()))
 }
 
 // === impl Review ===

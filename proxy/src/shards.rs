@@ -68,7 +68,12 @@ impl Shards {
     }
 
     /// How many objects of a scope existed at `at`, from a start on.
-    pub fn count(&self, scope: &Scope, at: ResourceVersion, from: Option<&SnapshotStart>) -> Result<usize, Unanswered> {
+    pub fn count(
+        &self,
+        scope: &Scope,
+        at: ResourceVersion,
+        from: Option<&SnapshotStart>,
+    ) -> Result<usize, Unanswered> {
         self.0.iter().map(|node| node.count(scope, at, from)).sum()
     }
 

@@ -3,8 +3,8 @@
 //! and return messages; tasks only carry them.
 
 pub mod feed;
-pub mod subscriber;
 pub mod node;
 pub mod store;
+pub mod subscriber;
 #[cfg(test)]
 mod testing;

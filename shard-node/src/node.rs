@@ -39,7 +39,11 @@ pub struct Node {
 impl Node {
     /// A node that holds nothing yet.
     pub fn new(slots: SlotSet, bounds: WindowBounds) -> Self {
-        Self { store: Store::new(slots, bounds), registry: Registry::default(), sessions: Sessions::default() }
+        Self {
+            store: Store::new(slots, bounds),
+            registry: Registry::default(),
+            sessions: Sessions::default(),
+        }
     }
 
     /// The store, for questions about snapshot and log.

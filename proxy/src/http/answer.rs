@@ -42,7 +42,12 @@ pub struct Proxy {
 
 impl Proxy {
     /// A proxy over these mirrors; `stop` ends the watches.
-    pub fn new(mirrors: Arc<Mirrors>, authorizer: Authorizer, passthrough: Passthrough, stop: CancellationToken) -> Self {
+    pub fn new(
+        mirrors: Arc<Mirrors>,
+        authorizer: Authorizer,
+        passthrough: Passthrough,
+        stop: CancellationToken,
+    ) -> Self {
         Self { mirrors, authorizer, passthrough, gate: Gate::new(), stop }
     }
 
@@ -127,7 +132,10 @@ impl Proxy {
 
     /// Upstream's own refusal to a caller without rights. A request that upstream would answer is not answered here.
     async fn refusal(&self, mut parts: Parts, body: Incoming) -> Response<ProxyBody> {
-        let busy = fail::outcome(&parts, &fail::busy("shardSelector needs a bearer token that weir can have judged"));
+        let busy = fail::outcome(
+            &parts,
+            &fail::busy("shardSelector needs a bearer token that weir can have judged"),
+        );
         let pairs = parts.uri.query().unwrap_or_default().split('&').filter(|pair| !names_shards(pair));
         let query = pairs.collect::<Vec<_>>().join("&");
         let Ok(uri) = format!("{}?{query}", parts.uri.path()).parse::<Uri>() else { return busy };
@@ -154,9 +162,9 @@ fn pass_of(reason: NoPermit) -> Passed {
 /// The answer to a request with a shard selector that would otherwise have been passed through.
 fn shards_unpassed(why: Passed) -> Status {
     match why {
-        Passed::Loading | Passed::Freshness | Passed::NotReached => {
-            fail::busy("shardSelector is answered from a mirror only, which cannot answer this yet; resourceVersion=0 takes what it has")
-        }
+        Passed::Loading | Passed::Freshness | Passed::NotReached => fail::busy(
+            "shardSelector is answered from a mirror only, which cannot answer this yet; resourceVersion=0 takes what it has",
+        ),
         Passed::TooOld => Status::list_too_old(),
         why => shards_unserved(why.reason()),
     }

@@ -30,7 +30,8 @@ pub fn json(_permit: &Permit, body: ProxyBody) -> Response<ProxyBody> {
 /// A Status in the encoding that errors to this request have.
 pub fn outcome(parts: &Parts, status: &Status) -> Response<ProxyBody> {
     let query = Query::parse(parts.uri.query().unwrap_or_default());
-    let encoding = request::asked(parts, &query).map_or(Encoding::Json, |asked| accept::negotiate_error(&asked));
+    let encoding =
+        request::asked(parts, &query).map_or(Encoding::Json, |asked| accept::negotiate_error(&asked));
     let body = match encoding {
         Encoding::Json => status.to_json().into(),
         Encoding::PrettyJson => status.to_pretty_json().into(),

@@ -52,6 +52,8 @@ impl Default for Gate {
 fn enter(places: &Arc<Semaphore>) -> Result<Place, Status> {
     match places.clone().try_acquire_owned() {
         Ok(held) => Ok(Place { _held: held }),
-        Err(_) => Err(super::fail::busy("the mirror of this resource is loading; too many requests wait for it")),
+        Err(_) => {
+            Err(super::fail::busy("the mirror of this resource is loading; too many requests wait for it"))
+        }
     }
 }

@@ -15,7 +15,9 @@ pub fn get(mirror: &Mirror, key: &ObjectKey, intent: GetIntent) -> Result<Arc<Ob
     match intent {
         GetIntent::Refused => return Err(Passed::NotARead),
         GetIntent::Point(Freshness::Consistent) => return Err(Passed::Freshness),
-        GetIntent::Point(Freshness::NotOlderThan(wanted)) if wanted > newest => return Err(Passed::NotReached),
+        GetIntent::Point(Freshness::NotOlderThan(wanted)) if wanted > newest => {
+            return Err(Passed::NotReached);
+        }
         GetIntent::Point(Freshness::NotOlderThan(_) | Freshness::Any) => {}
     }
     mirror.shards().get(key, newest).ok().flatten().ok_or(Passed::NotFound)

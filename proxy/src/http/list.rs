@@ -48,7 +48,10 @@ impl Listing<'_> {
             None => self.whole(at, start),
             Some(limit) => self.page(at, start, limit),
         };
-        read.map_or_else(|unanswered| self.unanswered(unanswered, at), |(meta, items)| Listed::Answer(meta, items))
+        read.map_or_else(
+            |unanswered| self.unanswered(unanswered, at),
+            |(meta, items)| Listed::Answer(meta, items),
+        )
     }
 
     /// At which revision, and from which key on.
@@ -94,7 +97,11 @@ impl Listing<'_> {
     }
 
     /// Everything from the start on, read while it is sent.
-    fn whole(&self, at: ResourceVersion, start: Option<SnapshotStart>) -> Result<(ListMeta, Items), Unanswered> {
+    fn whole(
+        &self,
+        at: ResourceVersion,
+        start: Option<SnapshotStart>,
+    ) -> Result<(ListMeta, Items), Unanswered> {
         let snapshot = self.mirror.shards().snapshot(&self.interest, at, start)?;
         Ok((self.meta(at), Items::Rest(snapshot)))
     }

@@ -84,7 +84,8 @@ pub fn object(spec: &MirrorSpec, object: &Object, is_pretty: bool) -> ProxyBody 
     let mut segments = Segments::default();
     match spec.form {
         JsonForm::BuiltIn => {
-            let type_meta = format!(r#"{{"kind":"{}","apiVersion":"{}","#, spec.kind, spec.resource.api_version());
+            let type_meta =
+                format!(r#"{{"kind":"{}","apiVersion":"{}","#, spec.kind, spec.resource.api_version());
             segments.push(type_meta.into());
             segments.push(object.bytes().slice(1..));
         }
@@ -142,7 +143,9 @@ impl ListMeta {
                 let token = (!self.continue_token.is_empty()).then_some(token);
                 [Some(version), token, remaining, shard].into_iter().flatten().collect()
             }
-            JsonForm::Custom => [Some(token), remaining, Some(version), shard].into_iter().flatten().collect(),
+            JsonForm::Custom => {
+                [Some(token), remaining, Some(version), shard].into_iter().flatten().collect()
+            }
         };
         format!("{{{}}}", parts.join(","))
     }

@@ -81,7 +81,8 @@ mod tests {
         let indented = "{\n  \"a\": {},\n  \"b\": [],\n  \"c\": [\n    1,\n    {\n      \"d\": \"x\\\"{,:\\\\\"\n    }\n  ],\n  \"e\": null\n}";
         for size in 1..compact.len() {
             let mut indenter = Indenter::default();
-            let pieces = compact.as_bytes().chunks(size).map(|piece| Segments::from(Bytes::copy_from_slice(piece)));
+            let pieces =
+                compact.as_bytes().chunks(size).map(|piece| Segments::from(Bytes::copy_from_slice(piece)));
             let out: Vec<u8> = pieces.flat_map(|piece| indenter.indent(&piece)).collect();
             assert_eq!(String::from_utf8(out).unwrap(), indented);
         }

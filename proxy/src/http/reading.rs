@@ -52,7 +52,9 @@ impl Reading<'_> {
     pub(super) async fn outcome(&self) -> Result<Outcome, Status> {
         let is_namespaced = self.mirror.spec().is_namespaced;
         match &self.request.target {
-            Target::Object { namespace, .. } if is_namespaced != namespace.is_some() => Ok(passed(Passed::NotARead)),
+            Target::Object { namespace, .. } if is_namespaced != namespace.is_some() => {
+                Ok(passed(Passed::NotARead))
+            }
             Target::Object { namespace, name } => {
                 Ok(self.get(&ObjectKey::new(namespace.as_deref().unwrap_or_default(), name)))
             }
@@ -74,7 +76,11 @@ impl Reading<'_> {
         let mut options = ListOptions::decode(&self.request.query)?;
         options.validate(WatchListGate::On)?;
         let narrowed = narrow(self.mirror, &options, namespace, name)?;
-        if options.is_watch(path) { self.watch(&narrowed, &options).await } else { self.list(&narrowed, &options).await }
+        if options.is_watch(path) {
+            self.watch(&narrowed, &options).await
+        } else {
+            self.list(&narrowed, &options).await
+        }
     }
 
     fn get(&self, key: &ObjectKey) -> Outcome {
@@ -114,7 +120,9 @@ impl Reading<'_> {
                 let from = options.resource_version.parse().unwrap_or_default();
                 watch_body::error(&Status::watch_too_old(from, floor))
             }
-            Watched::Pass(Passed::TooOld) => return Ok(Outcome::Pass(Passed::TooOld, Some(self.gate.watch()?))),
+            Watched::Pass(Passed::TooOld) => {
+                return Ok(Outcome::Pass(Passed::TooOld, Some(self.gate.watch()?)));
+            }
             Watched::Pass(why) => return Ok(passed(why)),
         };
         let shard = interest.shard.as_ref().map(ToString::to_string);
@@ -150,7 +158,8 @@ fn narrow(
     let spec = mirror.spec();
     let fields = options.field_terms(spec.schema.table(), name)?;
     let exact = |target: FieldTarget| {
-        let is_exact = |term: &&FieldTerm| term.target == target && !term.is_negated && !term.value.is_empty();
+        let is_exact =
+            |term: &&FieldTerm| term.target == target && !term.is_negated && !term.value.is_empty();
         fields.iter().find(is_exact).map(|term| term.value.clone())
     };
     let by_field = exact(FieldTarget::Namespace).filter(|_| spec.is_namespaced);

@@ -1,7 +1,7 @@
 //! A client's request, read once: what it asks for, how it wants it, who may answer. Everything later works on this value.
 
-use http::request::Parts;
 use http::header;
+use http::request::Parts;
 use weir_core::accept::{self, Asked, Encoding, Family, Negotiated, Transform, Want};
 use weir_core::options::PathForm;
 use weir_core::query::Query;
@@ -62,7 +62,9 @@ impl ReadRequest {
             Shape::Collection { namespace } => {
                 Target::Collection { namespace, name: None, path: PathForm::Plain }
             }
-            Shape::LegacyWatch { namespace, name } => Target::Collection { namespace, name, path: PathForm::Watch },
+            Shape::LegacyWatch { namespace, name } => {
+                Target::Collection { namespace, name, path: PathForm::Watch }
+            }
             Shape::Object { namespace, name } => Target::Object { namespace, name },
             Shape::Other(_) => return Err(Passed::NotARead),
         };

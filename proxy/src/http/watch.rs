@@ -39,7 +39,12 @@ struct Beginning {
 }
 
 /// The answer to a watch.
-pub async fn watch(mirror: &Mirror, interest: &Arc<Interest>, options: &ListOptions, stop: &CancellationToken) -> Result<Watched, Status> {
+pub async fn watch(
+    mirror: &Mirror,
+    interest: &Arc<Interest>,
+    options: &ListOptions,
+    stop: &CancellationToken,
+) -> Result<Watched, Status> {
     let intent = options.watch_intent()?;
     let length = match WatchTimeout::of(options.timeout_seconds) {
         WatchTimeout::Over => return Ok(Watched::Over),

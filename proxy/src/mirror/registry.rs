@@ -163,11 +163,14 @@ impl Mirrors {
         let first = self.mirrors.len() % instances.len();
         let connection = instances[first].connect(Role::Feed).await?;
         let described = describe::describe(&connection, resource).await;
-        let spec = described.map_err(|source| StartError::Describe { resource: resource.group_resource(), source })?;
+        let spec = described
+            .map_err(|source| StartError::Describe { resource: resource.group_resource(), source })?;
         let (questions, asking) = prove::questions();
         let (spec, feed) = (Arc::new(spec), Arc::new(FeedHandle::new(questions)));
         let nodes: Vec<_> = (0..self.policy.shards)
-            .map(|index| Arc::new(NodeCell::new(SlotSet::of_shard(index, self.policy.shards), self.policy.bounds)))
+            .map(|index| {
+                Arc::new(NodeCell::new(SlotSet::of_shard(index, self.policy.shards), self.policy.bounds))
+            })
             .collect();
         for (index, node) in nodes.iter().enumerate() {
             let carry = subscriber::run(feed.clone(), node.clone(), SubscriberId(index as u64), self.started);

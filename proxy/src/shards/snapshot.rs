@@ -70,7 +70,11 @@ impl Snapshot {
             for part in &mut self.parts {
                 part.fill(&self.interest, self.at)?;
             }
-            let first = self.parts.iter_mut().filter(|part| !part.ready.is_empty()).min_by(|a, b| a.head().cmp(&b.head()));
+            let first = self
+                .parts
+                .iter_mut()
+                .filter(|part| !part.ready.is_empty())
+                .min_by(|a, b| a.head().cmp(&b.head()));
             let Some(object) = first.and_then(|part| part.ready.pop_front()) else { break };
             objects.push(object);
         }

@@ -103,7 +103,10 @@ struct ApiServiceSpec {
 }
 
 /// The version of a resource that upstream prefers.
-pub async fn preferred(connection: &Connection, wanted: &GroupResource) -> Result<GroupVersionResource, DescribeError> {
+pub async fn preferred(
+    connection: &Connection,
+    wanted: &GroupResource,
+) -> Result<GroupVersionResource, DescribeError> {
     if wanted.group.is_empty() {
         return Ok(GroupVersionResource::new("", "v1", &wanted.resource));
     }
@@ -114,7 +117,10 @@ pub async fn preferred(connection: &Connection, wanted: &GroupResource) -> Resul
 }
 
 /// What there is to know of a resource before it is read.
-pub async fn describe(connection: &Connection, wanted: &GroupVersionResource) -> Result<MirrorSpec, DescribeError> {
+pub async fn describe(
+    connection: &Connection,
+    wanted: &GroupVersionResource,
+) -> Result<MirrorSpec, DescribeError> {
     let named = wanted.group_resource();
     let all = wanted.collection_path();
     let version_path = all.strip_suffix(&format!("/{}", wanted.resource)).unwrap_or(&all);
@@ -129,9 +135,10 @@ pub async fn describe(connection: &Connection, wanted: &GroupVersionResource) ->
         return Err(DescribeError::Aggregated(named));
     }
     let custom = custom_fields(connection, wanted, resource.namespaced).await?;
-    let table = FieldTable::of(wanted, custom.as_ref()).ok_or_else(|| DescribeError::Fields(named.clone()))?;
-    let schema =
-        ObjectSchema::new(table).map_err(|source| DescribeError::Paths { resource: named.clone(), source })?;
+    let table =
+        FieldTable::of(wanted, custom.as_ref()).ok_or_else(|| DescribeError::Fields(named.clone()))?;
+    let schema = ObjectSchema::new(table)
+        .map_err(|source| DescribeError::Paths { resource: named.clone(), source })?;
     Ok(MirrorSpec {
         resource: wanted.clone(),
         kind: resource.kind.into(),
@@ -141,7 +148,10 @@ pub async fn describe(connection: &Connection, wanted: &GroupVersionResource) ->
     })
 }
 
-async fn is_aggregated(connection: &Connection, wanted: &GroupVersionResource) -> Result<bool, DescribeError> {
+async fn is_aggregated(
+    connection: &Connection,
+    wanted: &GroupVersionResource,
+) -> Result<bool, DescribeError> {
     if wanted.group.is_empty() {
         return Ok(false);
     }

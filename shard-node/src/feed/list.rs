@@ -89,12 +89,16 @@ impl<'a> Listing<'a> {
             return Err(ListingError::Mixed { expected, got });
         }
         self.next.clone_from(&envelope.continue_token);
-        let chunk = ListChunk { list: self.list, at: got, seq: self.seq, is_last: self.next.is_none(), objects };
+        let chunk =
+            ListChunk { list: self.list, at: got, seq: self.seq, is_last: self.next.is_none(), objects };
         self.seq += 1;
         Ok(Page { chunk, envelope, warnings })
     }
 
-    async fn read(&self, mut body: hyper::body::Incoming) -> Result<(Vec<Arc<Object>>, ListEnvelope), ListingError> {
+    async fn read(
+        &self,
+        mut body: hyper::body::Incoming,
+    ) -> Result<(Vec<Arc<Object>>, ListEnvelope), ListingError> {
         let mut reader = ListReader::default();
         let mut objects = Vec::new();
         while let Some(frame) = body.frame().await {

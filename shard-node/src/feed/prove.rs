@@ -85,7 +85,12 @@ impl Asking {
     }
 
     /// Sends one question for everyone who waits.
-    pub fn ask(&mut self, connection: &Arc<Connection>, spec: &Arc<MirrorSpec>, frontier: ResourceVersion) -> InFlight {
+    pub fn ask(
+        &mut self,
+        connection: &Arc<Connection>,
+        spec: &Arc<MirrorSpec>,
+        frontier: ResourceVersion,
+    ) -> InFlight {
         let mut asks = std::mem::take(&mut self.waiting);
         while let Ok(ask) = self.asks.try_recv() {
             asks.push(ask);

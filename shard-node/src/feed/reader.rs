@@ -92,7 +92,15 @@ impl Reader {
         first: usize,
     ) -> Self {
         let plan = Plan::new(upstream.instances().len(), first);
-        Self { upstream, spec, feed, limits: ReaderLimits::default(), plan, memory: Memory::default(), asking }
+        Self {
+            upstream,
+            spec,
+            feed,
+            limits: ReaderLimits::default(),
+            plan,
+            memory: Memory::default(),
+            asking,
+        }
     }
 
     /// Reads until dropped.
@@ -232,7 +240,12 @@ impl Reader {
         self.plan.on_progress(instance, to);
     }
 
-    fn ended(&mut self, instance: InstanceIndex, after: ResourceVersion, error: WatchError) -> Result<(), ReadError> {
+    fn ended(
+        &mut self,
+        instance: InstanceIndex,
+        after: ResourceVersion,
+        error: WatchError,
+    ) -> Result<(), ReadError> {
         if !error.is_expired() {
             return Err(error.into());
         }

@@ -65,7 +65,8 @@ struct Refusal {
 /// Sends a GET and returns the answer if it is 200.
 pub async fn get(connection: &Connection, path: &str) -> Result<Response<Incoming>, RequestError> {
     let request = Request::get(path).header(header::ACCEPT, "application/json").body(Bytes::new());
-    let request = request.map_err(|source| RequestError::Body { path: path.to_owned(), source: source.into() })?;
+    let request =
+        request.map_err(|source| RequestError::Body { path: path.to_owned(), source: source.into() })?;
     let sent = connection.send(request).await;
     let response = sent.map_err(|source| RequestError::Send { path: path.to_owned(), source })?;
     if response.status() == StatusCode::OK {
@@ -78,7 +79,10 @@ pub async fn get(connection: &Connection, path: &str) -> Result<Response<Incomin
 }
 
 /// Sends a GET and reads the answer as JSON.
-pub async fn get_json<T: for<'a> Deserialize<'a>>(connection: &Connection, path: &str) -> Result<T, RequestError> {
+pub async fn get_json<T: for<'a> Deserialize<'a>>(
+    connection: &Connection,
+    path: &str,
+) -> Result<T, RequestError> {
     let response = get(connection, path).await?;
     let body = small_body(path, response).await?;
     serde_json::from_slice(&body).map_err(|source| RequestError::Json { path: path.to_owned(), source })
@@ -98,7 +102,8 @@ pub fn collection(resource: &GroupVersionResource, namespace: Option<&str>, quer
 
 async fn small_body(path: &str, response: Response<Incoming>) -> Result<Bytes, RequestError> {
     let body = Limited::new(response.into_body(), MAX_SMALL_BODY).collect().await;
-    body.map(http_body_util::Collected::to_bytes).map_err(|source| RequestError::Body { path: path.to_owned(), source })
+    body.map(http_body_util::Collected::to_bytes)
+        .map_err(|source| RequestError::Body { path: path.to_owned(), source })
 }
 
 // === impl RequestError ===

@@ -176,8 +176,7 @@ impl Ring {
         let start = self.history_start.max(self.first);
         let present = || (start..self.end()).map(|index| (index, self.message(index)));
         let is_list = |message: &FeedMessage| matches!(message, FeedMessage::List(_));
-        let behind_lists =
-            present().filter(|(_, message)| is_list(message)).last().map_or(start, |(index, _)| index);
+        let behind_lists = present().rfind(|(_, message)| is_list(message)).map_or(start, |(index, _)| index);
         let states = |message: &FeedMessage| match message {
             FeedMessage::Statement(said) => {
                 after.is_some_and(|after| said.after() <= after && after < said.to())

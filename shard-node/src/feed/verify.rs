@@ -7,9 +7,9 @@
 
 use serde::Deserialize;
 use tracing::warn;
+use weir_core::message::{Change, ChangeKind};
 use weir_core::mirror::MirrorSpec;
 use weir_core::statement::Event;
-use weir_core::message::{Change, ChangeKind};
 use weir_core::{Object, ObjectKey, ResourceVersion};
 use weir_upstream::Connection;
 
@@ -152,7 +152,10 @@ async fn cluster_identity(connection: &Connection) -> Result<Option<String>, Req
 }
 
 /// Upstream's newest revision: a consistent list that finds nothing, which costs one look-up whatever the collection holds.
-pub async fn newest_revision(connection: &Connection, spec: &MirrorSpec) -> Result<ResourceVersion, RequestError> {
+pub async fn newest_revision(
+    connection: &Connection,
+    spec: &MirrorSpec,
+) -> Result<ResourceVersion, RequestError> {
     let query = format!("limit=1&fieldSelector=metadata.name%3D{NOBODY}");
     let path = request::collection(&spec.resource, spec.is_namespaced.then_some(NOBODY), &query);
     let listed: Listed = request::get_json(connection, &path).await?;

@@ -87,8 +87,15 @@ impl Watching {
             format!("watch=true&allowWatchBookmarks=true&resourceVersion={after}&timeoutSeconds={seconds}");
         let path = request::collection(&spec.resource, None, &query);
         let response = request::get(connection, &path).await?;
-        let source = SourceId(connection.id().0);
-        Ok(Self { body: response.into_body(), spec: spec.clone(), source, position: after, unread: BytesMut::new() })
+        // Over HTTP/1.1 every request may take another connection, and the connection is what vouches.
+        let source = response.extensions().get::<SourceId>().copied().unwrap_or_else(|| connection.id());
+        Ok(Self {
+            body: response.into_body(),
+            spec: spec.clone(),
+            source,
+            position: after,
+            unread: BytesMut::new(),
+        })
     }
 
     /// The next statement; `None` at the end of the watch. Dropping the future loses nothing: what was read stays here.
@@ -166,14 +173,22 @@ impl WatchError {
         match self {
             Self::Ended { code, .. } => *code == 410,
             Self::Request(error) => error.code() == Some(410),
-            Self::Body(_) | Self::Line(_) | Self::LongLine | Self::Object(_) | Self::Order(_) | Self::Unreadable(_) => false,
+            Self::Body(_)
+            | Self::Line(_)
+            | Self::LongLine
+            | Self::Object(_)
+            | Self::Order(_)
+            | Self::Unreadable(_) => false,
         }
     }
 }
 
 /// The bookmark that upstream sends behind the initial events of a collection without any; `None` where upstream does
 /// not send one.
-pub async fn end_bookmark(connection: &Connection, spec: &MirrorSpec) -> Result<Option<BookmarkTemplate>, RequestError> {
+pub async fn end_bookmark(
+    connection: &Connection,
+    spec: &MirrorSpec,
+) -> Result<Option<BookmarkTemplate>, RequestError> {
     let query = "watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan\
                  &fieldSelector=metadata.name%3Dweir-asks-for-nobody&timeoutSeconds=3";
     let path = request::collection(&spec.resource, None, query);
@@ -189,7 +204,9 @@ pub async fn end_bookmark(connection: &Connection, spec: &MirrorSpec) -> Result<
         let line = &unread[..end];
         let Ok(event) = WatchLine::parse(line) else { return Ok(None) };
         let object = std::str::from_utf8(event.object_of(line)).unwrap_or_default();
-        return Ok((event.kind == WatchKind::Bookmark).then(|| BookmarkTemplate::of_end_bookmark(object)).flatten());
+        return Ok((event.kind == WatchKind::Bookmark)
+            .then(|| BookmarkTemplate::of_end_bookmark(object))
+            .flatten());
     }
     Ok(None)
 }

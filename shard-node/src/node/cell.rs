@@ -11,7 +11,8 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 use weir_core::interest::Scope;
 use weir_core::message::{
-    FeedMessage, FromNode, InterestEvent, LogRequest, SnapshotChunk, SnapshotRequest, SnapshotStart, ToNode, Unanswered,
+    FeedMessage, FromNode, InterestEvent, LogRequest, SnapshotChunk, SnapshotRequest, SnapshotStart, ToNode,
+    Unanswered,
 };
 use weir_core::statement::{Gap, Statement};
 use weir_core::window::Window;
@@ -106,7 +107,12 @@ impl NodeCell {
     }
 
     /// How many objects of a scope existed at one revision.
-    pub fn count(&self, scope: &Scope, at: ResourceVersion, from: Option<&SnapshotStart>) -> Result<usize, Unanswered> {
+    pub fn count(
+        &self,
+        scope: &Scope,
+        at: ResourceVersion,
+        from: Option<&SnapshotStart>,
+    ) -> Result<usize, Unanswered> {
         self.node.read().store().count(scope, at, from)
     }
 
