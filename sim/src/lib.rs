@@ -2,6 +2,10 @@
 //!
 //! Its rules are written anew from what the real one does, not shared with weir's store: a fault in one must not hide
 //! in the other. [`Cluster`] is the whole of it as a plain value without tokio; [`Sim`] puts it behind a lock and HTTP.
+//!
+//! What it does not do, it refuses as the real one refuses what it does not know: protobuf, YAML and Table answers,
+//! patches other than merge patches, server-side apply, shard selectors (ignored, as with upstream's gate off).
+//! It has no admission, no defaults and no controllers: an object is what was written, and its namespace must exist.
 
 mod catalog;
 mod churn;

@@ -20,7 +20,7 @@ use weir_core::status::DEADLINE_BODY;
 use super::body::{Body, Flow};
 use super::respond::{self, Answer, Common};
 use super::route::{PathForm, Route, Target};
-use super::{access, discovery, objects, reads, reviews, streams};
+use super::{access, discovery, objects, openapi, reads, reviews, streams};
 use crate::catalog::{ResourceId, ResourceInfo};
 use crate::cluster::Cluster;
 use crate::fault::InstanceId;
@@ -135,6 +135,8 @@ impl Exchange {
             Route::Groups if is_get => discovery::groups(&self),
             Route::Group(group) if is_get => discovery::group(&self, &group),
             Route::Resources(group, version) if is_get => discovery::resources(&self, &group, &version),
+            Route::OpenApi if is_get => openapi::index(&self),
+            Route::OpenApiOf(root) if is_get => openapi::document(&self, &root),
             Route::Unknown if self.parts.uri.path().starts_with("/api/") => {
                 Answer::Failure(refusal::no_such_resource())
             }
@@ -144,6 +146,8 @@ impl Exchange {
             | Route::CoreVersions
             | Route::Groups
             | Route::Group(_)
+            | Route::OpenApi
+            | Route::OpenApiOf(_)
             | Route::Resources(..) => Answer::Failure(refusal::method_not_allowed()),
         }
     }
@@ -243,6 +247,8 @@ fn resource_of(cluster: &Cluster, route: &Route) -> Option<ResourceId> {
         | Route::CoreVersions
         | Route::Groups
         | Route::Group(_)
+        | Route::OpenApi
+        | Route::OpenApiOf(_)
         | Route::Resources(..)
         | Route::Unknown => None,
     }

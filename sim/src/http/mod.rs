@@ -7,6 +7,7 @@ mod discovery;
 mod exchange;
 mod form;
 mod objects;
+mod openapi;
 mod reads;
 mod respond;
 mod reviews;

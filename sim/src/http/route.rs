@@ -22,6 +22,10 @@ pub(crate) enum Route {
     Group(String),
     /// `/api/v1` or `/apis/GROUP/VERSION`: group and version.
     Resources(String, String),
+    /// `/openapi/v3`.
+    OpenApi,
+    /// `/openapi/v3/ROOT`: the document of a group and version.
+    OpenApiOf(String),
     /// Nothing.
     Unknown,
 }
@@ -64,6 +68,8 @@ impl Route {
             ["healthz" | "livez" | "readyz"] => Self::Health,
             ["api"] => Self::CoreVersions,
             ["apis"] => Self::Groups,
+            ["openapi", "v3"] => Self::OpenApi,
+            ["openapi", "v3", ref root @ ..] => Self::OpenApiOf(root.join("/")),
             ["apis", group] => Self::Group(group.to_owned()),
             ["api", version] => Self::Resources(String::new(), version.to_owned()),
             ["apis", group, version] => Self::Resources(group.to_owned(), version.to_owned()),

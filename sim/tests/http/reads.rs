@@ -278,3 +278,19 @@ async fn a_restored_backup_shows_lower_revisions() {
     assert!(text.contains(&format!("\"metadata\":{{\"resourceVersion\":\"{kept}\"}}")), "{text}");
     assert!(!text.contains("\"name\":\"b\""), "{text}");
 }
+
+#[tokio::test]
+async fn clients_learn_that_the_server_judges_fields() {
+    let fixture = Fixture::start().await;
+    let client = fixture.client(0);
+    let (_, index) = client.text("/openapi/v3").await;
+    let index: serde_json::Value = serde_json::from_str(&index).unwrap();
+    let url = index["paths"]["apis/metering.weir.test/v1"]["serverRelativeURL"].as_str().unwrap();
+    let (code, document) = client.text(url).await;
+    let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+    let patch =
+        &document["paths"]["/apis/metering.weir.test/v1/namespaces/{namespace}/gauges/{name}"]["patch"];
+    assert_eq!((code, patch["parameters"][0]["name"].as_str()), (200, Some("fieldValidation")));
+    assert_eq!(patch["x-kubernetes-group-version-kind"]["kind"], "Gauge");
+    assert_eq!(client.text("/openapi/v3/apis/nope/v1").await.0, 404);
+}
