@@ -17,7 +17,6 @@ use weir_tests::model::{Wanted, seen, version};
 
 use crate::proxy::Proxy;
 use crate::reached::Reached;
-use crate::settings::Settings;
 use crate::shard::Shard;
 
 /// A client.
@@ -46,9 +45,16 @@ pub(crate) enum Phase {
     /// It has an interest of its own until it comes to the hub's floor.
     Apart(InterestId),
     /// It reads the shards' logs until it comes to the hub's floor.
-    Replaying(Vec<(usize, SlotSet, Progress)>, BTreeMap<ResourceVersion, InterestEvent>),
+    Replaying(Replay),
     /// It was told why it cannot go on.
     Ended,
+}
+
+/// The logs of all shards, each as far as it was read.
+#[derive(Debug)]
+pub(crate) struct Replay {
+    ranges: Vec<(usize, SlotSet, Progress)>,
+    buffer: BTreeMap<ResourceVersion, InterestEvent>,
 }
 
 /// One node's part of a snapshot.
@@ -65,7 +71,6 @@ pub(crate) struct Around<'a> {
     pub(crate) wanted: &'a Wanted,
     pub(crate) proxy: &'a mut Proxy,
     pub(crate) shards: &'a [Shard],
-    pub(crate) settings: &'a Settings,
     pub(crate) rng: &'a mut StdRng,
     pub(crate) reached: &'a mut Reached,
 }
@@ -104,7 +109,7 @@ impl Client {
             Phase::Listing { at, parts, objects } => self.list(at, (parts, objects), around),
             Phase::Following => self.follow(around),
             Phase::Apart(own) => self.read_apart(own, around),
-            Phase::Replaying(ranges, buffer) => self.replay((ranges, buffer), around),
+            Phase::Replaying(replay) => self.replay(replay, around),
             Phase::Ended => {
                 self.phase = Phase::Ended;
                 false
@@ -177,13 +182,13 @@ impl Client {
         let hub = self.hub(around);
         let frontier = around.proxy.merges.frontier_of(hub).unwrap_or_default();
         match around.proxy.hubs[&hub].hub.read(self.watch.position(), around.rng.random_range(1..=5)) {
-            Read::Events(events) => self.take(events),
+            Read::Events(events) => self.take(&events),
             Read::Nothing => self.bookmark(frontier),
             Read::Ended(_) => self.end(around),
             Read::Behind(_) if around.rng.random_bool(0.5) => {
                 around.reached.behind_hub += 1;
                 let after = self.watch.position();
-                let own = around.proxy.open(&around.wanted.interest, after, around.settings, around.reached);
+                let own = around.proxy.open(&around.wanted.interest, after, around.reached);
                 around.proxy.hold(own);
                 self.phase = Phase::Apart(own);
                 true
@@ -192,7 +197,7 @@ impl Client {
                 around.reached.behind_hub += 1;
                 let progress = Progress::starting_at(self.watch.position());
                 let ranges = ranges(around).into_iter().map(|(node, slots)| (node, slots, progress));
-                self.phase = Phase::Replaying(ranges.collect(), BTreeMap::new());
+                self.phase = Phase::Replaying(Replay { ranges: ranges.collect(), buffer: BTreeMap::new() });
                 true
             }
         }
@@ -203,7 +208,7 @@ impl Client {
         let frontier = around.proxy.merges.frontier_of(own).unwrap_or_default();
         self.phase = Phase::Apart(own);
         match around.proxy.hubs[&own].hub.read(self.watch.position(), around.rng.random_range(1..=5)) {
-            Read::Events(events) => self.take(events),
+            Read::Events(events) => self.take(&events),
             Read::Nothing if frontier >= floor => {
                 around.reached.gone_over += 1;
                 self.bookmark(frontier);
@@ -222,11 +227,8 @@ impl Client {
         }
     }
 
-    fn replay(
-        &mut self,
-        (mut ranges, mut buffer): (Vec<(usize, SlotSet, Progress)>, BTreeMap<ResourceVersion, InterestEvent>),
-        around: &mut Around<'_>,
-    ) -> bool {
+    fn replay(&mut self, mut replay: Replay, around: &mut Around<'_>) -> bool {
+        let Replay { ranges, buffer } = &mut replay;
         let floor = self.floor(around);
         let hub = self.hub(around);
         if matches!(around.proxy.hubs[&hub].hub.read(self.watch.position(), 1), Read::Ended(_)) {
@@ -249,10 +251,11 @@ impl Client {
         }
         let reached = ranges.iter().map(|(_, _, progress)| progress.position()).min().unwrap_or(floor);
         let later = buffer.split_off(&reached.next());
-        self.take(std::mem::replace(&mut buffer, later).into_values().collect());
+        let events: Vec<_> = std::mem::replace(buffer, later).into_values().collect();
+        self.take(&events);
         self.bookmark(reached);
         if reached < floor {
-            self.phase = Phase::Replaying(ranges, buffer);
+            self.phase = Phase::Replaying(replay);
         }
         true
     }
@@ -268,7 +271,7 @@ impl Client {
                 let present = around.proxy.merges.frontier();
                 let after =
                     if around.rng.random_bool(0.5) { present } else { self.watch.position().min(present) };
-                let id = around.proxy.open(&around.wanted.interest, after, around.settings, around.reached);
+                let id = around.proxy.open(&around.wanted.interest, after, around.reached);
                 around.proxy.shared.insert(self.wanted, id);
                 id
             }
@@ -283,7 +286,7 @@ impl Client {
         around.proxy.hubs[&hub].hub.floor()
     }
 
-    fn take(&mut self, events: Vec<InterestEvent>) -> bool {
+    fn take(&mut self, events: &[InterestEvent]) -> bool {
         self.watch.items.extend(events.iter().map(|event| Item::Event(seen(event))));
         !events.is_empty()
     }

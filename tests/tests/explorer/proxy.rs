@@ -2,13 +2,15 @@
 //! everything else may come late, and answers to questions may come twice.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use rand::Rng;
 use rand::rngs::StdRng;
+use weir_core::interest::Interest;
 use weir_core::message::{FromNode, InterestEvent, LogRequest, ToNode, Unanswered};
 use weir_core::statement::Statement;
 use weir_core::{ResourceVersion, SlotSet};
-use weir_proxy::hub::{End, Hub};
+use weir_proxy::hub::{End, Hub, HubBounds};
 use weir_proxy::merge::{InterestId, Merges, NodeIndex, Output};
 use weir_shard_node::node::SessionId;
 
@@ -22,6 +24,7 @@ pub(crate) struct Proxy {
     pub(crate) session: SessionId,
     pub(crate) merges: Merges,
     pub(crate) hubs: BTreeMap<InterestId, OpenHub>,
+    hub_bounds: HubBounds,
     /// The hub that new clients of an interest join.
     pub(crate) shared: BTreeMap<usize, InterestId>,
     pub(crate) to_nodes: Vec<VecDeque<ToNode>>,
@@ -53,6 +56,7 @@ impl Proxy {
             session: SessionId(index as u64),
             merges: Merges::new(slots, settings.credit),
             hubs: BTreeMap::new(),
+            hub_bounds: settings.hub,
             shared: BTreeMap::new(),
             to_nodes: (0..settings.nodes).map(|_| VecDeque::new()).collect(),
             from_nodes: (0..settings.nodes).map(|_| VecDeque::new()).collect(),
@@ -153,13 +157,12 @@ impl Proxy {
     /// Opens an interest after `after` with a hub that begins there.
     pub(crate) fn open(
         &mut self,
-        interest: &std::sync::Arc<weir_core::interest::Interest>,
+        interest: &Arc<Interest>,
         after: ResourceVersion,
-        settings: &Settings,
         reached: &mut Reached,
     ) -> InterestId {
         let (id, outputs) = self.merges.open(interest.clone(), after);
-        self.hubs.insert(id, OpenHub { hub: Hub::new(after, settings.hub), users: 0 });
+        self.hubs.insert(id, OpenHub { hub: Hub::new(after, self.hub_bounds), users: 0 });
         self.carry(outputs, reached);
         id
     }

@@ -39,8 +39,7 @@ impl Shard {
     /// Takes the next message of a feed. `None` when there is none.
     pub(crate) fn pull(
         &mut self,
-        index: usize,
-        feed: &mut Feed,
+        (index, feed): (usize, &mut Feed),
         now: Now,
         reached: &mut Reached,
     ) -> Option<Vec<Outgoing>> {

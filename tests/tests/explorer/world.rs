@@ -81,8 +81,8 @@ impl World {
             0..10 => self.write(),
             10..25 => drop(self.read_feed()),
             25..50 => drop(self.pull()),
-            50..58 => drop(self.to_node()),
-            58..76 => drop(self.from_node()),
+            50..58 => drop(self.one_to_a_node()),
+            58..76 => drop(self.one_from_a_node()),
             76..82 => drop(self.ask()),
             82..85 => self.new_client(),
             85..97 => drop(self.step_client()),
@@ -182,7 +182,7 @@ impl World {
 
     pub(crate) fn pull_from(&mut self, shard: usize, feed: usize) -> bool {
         let before = self.shards[shard].history;
-        let outgoing = self.shards[shard].pull(feed, &mut self.feeds[feed], self.now, &mut self.reached);
+        let outgoing = self.shards[shard].pull((feed, &mut self.feeds[feed]), self.now, &mut self.reached);
         if self.shards[shard].history != before {
             self.clients.iter_mut().for_each(Client::cut);
         }
@@ -207,12 +207,12 @@ impl World {
 
     // --- proxies
 
-    fn to_node(&mut self) -> bool {
+    fn one_to_a_node(&mut self) -> bool {
         let (proxy, node) = self.draw_session();
         self.proxies[proxy].deliver_to(node, &mut self.shards[node])
     }
 
-    fn from_node(&mut self) -> bool {
+    fn one_from_a_node(&mut self) -> bool {
         let (proxy, node) = self.draw_session();
         self.proxies[proxy].deliver_from(node, &mut self.reached)
     }
@@ -287,7 +287,6 @@ impl World {
             wanted: &self.interests[wanted],
             proxy: &mut self.proxies[proxy],
             shards: &self.shards,
-            settings: &self.settings,
             rng: &mut self.rng,
             reached: &mut self.reached,
         }

@@ -110,7 +110,7 @@ impl Script {
     pub(crate) fn feed_from(&mut self, node: usize, after: u64, to: u64) -> Result<(), Gap> {
         let changes = self.upstream.changes(rv(after), rv(to)).to_vec();
         let statement = Statement::new(SOURCE, rv(after), rv(to), changes).expect("upstream's log rises");
-        self.tell(node, FeedMessage::Statement(statement))
+        self.tell(node, &FeedMessage::Statement(statement))
     }
 
     /// The node gets a list of upstream's present.
@@ -119,11 +119,11 @@ impl Script {
         let at = self.upstream.revision();
         let objects = self.upstream.objects(at);
         let chunk = ListChunk { list: ListId(self.lists), at, seq: 0, is_last: true, objects };
-        self.tell(node, FeedMessage::List(chunk)).expect("a list has no gap");
+        self.tell(node, &FeedMessage::List(chunk)).expect("a list has no gap");
     }
 
     /// The node hears this.
-    pub(crate) fn tell(&mut self, node: usize, message: FeedMessage) -> Result<(), Gap> {
+    pub(crate) fn tell(&mut self, node: usize, message: &FeedMessage) -> Result<(), Gap> {
         let mine = message.narrowed(&self.nodes[node].store().slots());
         let outgoing = self.nodes[node].on_feed(mine, Duration::ZERO)?;
         self.from_nodes[node].extend(outgoing.into_iter().map(|(_, said)| said));
