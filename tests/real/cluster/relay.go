@@ -112,10 +112,17 @@ type chunk struct {
 	bytes []byte
 }
 
-// copy moves bytes until one side is gone; then it closes both, so that the other direction ends too.
+// copy moves bytes until one side is gone and what it said is delivered; then it closes both, so that the other direction
+// ends too.
 func (r *Relay) copy(to, from net.Conn) {
 	queue := make(chan chunk, relayQueue)
+	written := make(chan struct{})
+	defer func() {
+		close(queue)
+		<-written
+	}()
 	go func() {
+		defer close(written)
 		defer to.Close()
 		defer from.Close()
 		for c := range queue {
@@ -129,7 +136,6 @@ func (r *Relay) copy(to, from net.Conn) {
 			}
 		}
 	}()
-	defer close(queue)
 	for {
 		buffer := make([]byte, relayChunk)
 		n, err := from.Read(buffer)

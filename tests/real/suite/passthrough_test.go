@@ -64,7 +64,10 @@ func TestPF04_WritesReachUpstreamAsTheyAre(t *testing.T) {
 func TestAuditIDReachesUpstream(t *testing.T) {
 	t.Parallel()
 	weir := through(t, cluster.ReaderToken)
-	answer := weir.Must(t, client.Request{Path: configMaps.in("lock"), Header: http.Header{"Audit-ID": {"suite-marks-this"}}})
+	answer := weir.Must(t, client.Request{Path: configMaps.in("lock") + "/names", Header: http.Header{"Audit-ID": {"suite-marks-this"}}})
+	if answer.Status != http.StatusOK {
+		t.Errorf("%d %s", answer.Status, client.Excerpt(answer.Body))
+	}
 	if got := answer.Header.Values("Audit-Id"); fmt.Sprint(got) != "[suite-marks-this]" {
 		t.Errorf("Audit-Id is %q", got)
 	}
@@ -76,7 +79,7 @@ func TestAuditIDReachesUpstream(t *testing.T) {
 
 // passed are requests that only upstream can answer; weir must not add or lose a byte.
 var passed = []string{
-	"/apis", "/apis/apps", "/apis/apps/v1", "/api/v1", "/version", "/openapi/v2?timeout=32s", "/openapi/v3", "/nothing", "/apis/none.test/v1/things",
+	"/apis", "/apis/apps", "/apis/apps/v1", "/api/v1", "/version", "/nothing", "/apis/none.test/v1/things",
 	"/api/v1/namespaces/lock/pods/pump", "/api/v1/namespaces/lock/pods/absent", "/apis/apps/v1/namespaces/lock/deployments/pump/scale",
 	"/api/v1/namespaces/lock/pods/pump/status", "/api/v1/namespaces/lock/pods/pump/log", "/api/v1/componentstatuses?watch=1",
 	"/api/v1/namespaces/lock/events", "/api/v1/namespaces/lock/configmaps/absent?resourceVersion=0", "/api/v1/namespaces/lock/pods/pump?pretty=1",
