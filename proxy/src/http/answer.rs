@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::request::Parts;
-use http::{Request, Response, Uri};
+use http::{HeaderValue, Request, Response, Uri};
 use hyper::body::Incoming;
 use tokio_util::sync::CancellationToken;
 use weir_core::Status;
@@ -23,6 +23,8 @@ use crate::mirror::Mirror;
 use crate::mirror::registry::{Mirrors, State};
 use crate::passthrough::{Passed, Passthrough};
 
+/// Names an answer in upstream's audit log; the client's own is echoed.
+const AUDIT_ID: &str = "audit-id";
 /// How long a watch waits for its mirror to load.
 const LOADING_LIMIT: Duration = Duration::from_secs(10);
 /// Upstream's own limit for requests that are no watch.
@@ -55,7 +57,11 @@ impl Proxy {
     pub async fn answer(&self, request: Request<Incoming>) -> Response<ProxyBody> {
         let (parts, body) = request.into_parts();
         match self.decide(&parts).await {
-            Outcome::Answer(response) => *response,
+            Outcome::Answer(mut response) => {
+                let id = parts.headers.get(AUDIT_ID).cloned().unwrap_or_else(audit_id);
+                response.headers_mut().insert(AUDIT_ID, id);
+                *response
+            }
             Outcome::Pass(why, place) => {
                 let answer = self.passthrough.forward(Request::from_parts(parts, body), why).await;
                 answer.map(|body| match place {
@@ -106,11 +112,14 @@ impl Proxy {
         let Some(is_pretty) = request.json(parts, family) else {
             return Ok(Outcome::Pass(Passed::Encoding, None));
         };
-        if !request.is_watch() {
-            request_timeout(&request.query, REQUEST_LIMIT)?;
-        }
         let (gate, stop) = (&self.gate, &self.stop);
-        Reading { permit, mirror: &mirror, request, is_pretty, gate, stop }.outcome().await
+        let reading = Reading { permit, mirror: &mirror, request, is_pretty, gate, stop };
+        if request.is_watch() {
+            return Ok(reading.answer(parts).await);
+        }
+        let limit = request_timeout(&request.query, REQUEST_LIMIT)?;
+        let answer = tokio::time::timeout(limit, reading.answer(parts)).await;
+        Ok(answer.unwrap_or_else(|_| Outcome::Answer(Box::new(fail::over_deadline()))))
     }
 
     /// The mirror, once it answers; what to do without it.
@@ -143,6 +152,20 @@ impl Proxy {
         let answer = self.passthrough.forward(Request::from_parts(parts, body), Passed::NoPermit).await;
         if answer.status().is_client_error() { answer.map(ProxyBody::Passed) } else { busy }
     }
+}
+
+/// A name for an answer in the form in which upstream makes one.
+fn audit_id() -> HeaderValue {
+    let [a, b]: [u64; 2] = rand::random();
+    let text = format!(
+        "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
+        a >> 32,
+        (a >> 16) & 0xffff,
+        a & 0xfff,
+        0x8000 | (b >> 48) & 0x3fff,
+        b & 0xffff_ffff_ffff
+    );
+    HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("unknown"))
 }
 
 /// Whether a get has to be fresh. Upstream answers one as cheaply as it would answer the question for a proof.

@@ -7,6 +7,7 @@ use http::{Response, StatusCode};
 use weir_core::Status;
 use weir_core::accept::{self, Encoding};
 use weir_core::query::Query;
+use weir_core::status::DEADLINE_BODY;
 
 use super::body::ProxyBody;
 use super::request;
@@ -44,6 +45,14 @@ pub fn outcome(parts: &Parts, status: &Status) -> Response<ProxyBody> {
     if let Some(seconds) = status.retry_after_seconds() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
+    response
+}
+
+/// 504 of a request that took longer than its `timeout`, as upstream writes it: text, and never negotiated.
+pub fn over_deadline() -> Response<ProxyBody> {
+    let mut response = Response::new(ProxyBody::full(DEADLINE_BODY));
+    *response.status_mut() = StatusCode::GATEWAY_TIMEOUT;
+    mark(&mut response, HeaderValue::from_static("text/plain; charset=utf-8"));
     response
 }
 

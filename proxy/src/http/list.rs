@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_core::continue_token::{ContinueToken, KeySpelling, TokenVersion};
 use weir_core::interest::{Interest, Scope};
 use weir_core::message::{SnapshotStart, Unanswered};
-use weir_core::options::{Freshness, ListAt, ListIntent, PageLimit};
+use weir_core::options::{Freshness, ListAt, ListIntent, PageLimit, Reach};
 use weir_core::{Object, ObjectKey, ResourceVersion, Status};
 
 use super::fresh::{self, NotFresh, Otherwise};
@@ -33,6 +33,8 @@ pub struct Listing<'a> {
     pub interest: Arc<Interest>,
     /// The namespace that tokens are relative to.
     pub namespace: Option<&'a str>,
+    /// Whether it can find more than one object.
+    pub reach: Reach,
 }
 
 // === impl Listing ===
@@ -83,8 +85,12 @@ impl Listing<'_> {
         self.mirror.newest().ok_or(Listed::Pass(Passed::Loading))
     }
 
-    /// A given revision, which may be one that the mirror has yet to come to.
+    /// A given revision, which may be one that the mirror has yet to come to. Upstream looks a single object up in its
+    /// storage, and has other words for a revision that is yet to come.
     async fn exactly(&self, at: ResourceVersion) -> Result<ResourceVersion, Listed> {
+        if self.reach == Reach::Object && self.mirror.newest().is_none_or(|newest| newest < at) {
+            return Err(Listed::Pass(Passed::NotReached));
+        }
         self.newest(Freshness::NotOlderThan(at)).await?;
         Ok(at)
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use http::request::Parts;
 use http::{HeaderValue, Response};
 use tokio_util::sync::CancellationToken;
 use weir_core::interest::{FieldTarget, FieldTerm, Interest, Scope};
@@ -48,8 +49,15 @@ struct Narrowed {
 // === impl Reading ===
 
 impl Reading<'_> {
-    /// The answer, or who else has to give it.
-    pub(super) async fn outcome(&self) -> Result<Outcome, Status> {
+    /// The answer, an error in the encoding of errors among them, or who else has to give it.
+    pub(super) async fn answer(&self, parts: &Parts) -> Outcome {
+        match self.outcome().await {
+            Ok(outcome) => outcome,
+            Err(status) => Outcome::Answer(Box::new(self.with_warnings(fail::outcome(parts, &status)))),
+        }
+    }
+
+    async fn outcome(&self) -> Result<Outcome, Status> {
         let is_namespaced = self.mirror.spec().is_namespaced;
         match &self.request.target {
             Target::Object { namespace, .. } if is_namespaced != namespace.is_some() => {
@@ -96,6 +104,7 @@ impl Reading<'_> {
             mirror: self.mirror,
             interest: narrowed.interest.clone(),
             namespace: narrowed.namespace.as_deref(),
+            reach: narrowed.reach,
         };
         match listing.answer(&intent).await {
             Listed::Answer(meta, items) => {
@@ -131,17 +140,26 @@ impl Reading<'_> {
 
     /// An answer from the mirror. It leaves only here, and only beside the permit.
     fn answered(&self, body: ProxyBody, shard: Option<&str>) -> Outcome {
-        let Self { permit, mirror, request: _, is_pretty: _, gate: _, stop: _ } = self;
-        let mut response = fail::json(permit, body);
-        let facts = mirror.facts();
-        let warnings = facts.iter().flat_map(|facts| &facts.warnings);
-        for warning in warnings.filter_map(|text| HeaderValue::from_str(text).ok()) {
-            response.headers_mut().append("warning", warning);
-        }
+        let mut response = self.with_warnings(fail::json(&self.permit, body));
         if let Some(value) = shard.and_then(|selector| HeaderValue::from_str(selector).ok()) {
             response.headers_mut().insert("weir-shard-selector", value);
         }
         Outcome::Answer(Box::new(response))
+    }
+}
+
+impl Reading<'_> {
+    /// Upstream's warnings about the resource; the old watch paths carry none.
+    fn with_warnings(&self, mut response: Response<ProxyBody>) -> Response<ProxyBody> {
+        if matches!(&self.request.target, Target::Collection { path: PathForm::Watch, .. }) {
+            return response;
+        }
+        let facts = self.mirror.facts();
+        let warnings = facts.iter().flat_map(|facts| &facts.warnings);
+        for warning in warnings.filter_map(|text| HeaderValue::from_str(text).ok()) {
+            response.headers_mut().append("warning", warning);
+        }
+        response
     }
 }
 
