@@ -176,3 +176,15 @@ fn the_frontier_falls_only_when_history_goes_back() {
     );
     assert_eq!((merges.frontier(), merges.len()), (rv(0), 0));
 }
+
+#[test]
+fn f9_a_quiet_range_keeps_what_its_old_session_had_said() {
+    let mut merges = merges(1, 9);
+    let (id, _) = live(&mut merges, 1);
+    merges.on_node(NodeIndex(0), said(1, 100, &[]));
+    let outputs = merges.on_new_session(NodeIndex(0));
+    assert_eq!(merges.frontier_of(id), Some(rv(100)));
+    let (node, open) = opens(&outputs).remove(0);
+    let outputs = merges.on_node(node, FromNode::Live { id: open.id, at: rv(100) });
+    assert!(outputs.is_empty(), "nothing of (1, 100] is fetched again: {outputs:?}");
+}

@@ -105,17 +105,25 @@ fn g8_a_frontier_stands_behind_the_events_before_it() {
 #[test]
 fn g9_what_waits_takes_no_room_from_the_log_that_frees_it() {
     let mut script = Script::new(1, 1);
-    script.write(0, "a");
-    script.feed(0, 2);
+    script.write_pods(0, 0..2);
+    script.feed(0, 3);
     script.hear(0);
     let id = script.open(1);
     script.arrive(0);
     script.write(0, "b");
-    script.feed(0, 3);
+    script.feed(0, 4);
     script.hear(0);
-    assert_eq!(script.asks.len(), 1, "the event at 3 waits and has used all credit");
+    let mut ask = script.asks.pop_front().expect("the log before 3 is missing");
+    ask.request.to = rv(2);
+    let first = script.nodes[0].store().log(&ask.request);
+    script.give(&ask, first);
+    assert_eq!(
+        script.asks.len(),
+        1,
+        "the event at 4 waits and has used all credit; only the rest of the log can free it"
+    );
     script.answer();
-    assert_eq!((script.promised(id), script.released.as_slice()), (3, &[2, 3][..]));
+    assert_eq!((script.promised(id), script.released.as_slice()), (4, &[2, 3, 4][..]));
 }
 
 #[test]
