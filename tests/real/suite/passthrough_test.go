@@ -137,7 +137,6 @@ var forbidden = []string{
 
 // TestAU12_NoRightNoData lets callers without rights ask, by straight paths and by crooked ones.
 func TestAU12_NoRightNoData(t *testing.T) {
-	t.Parallel()
 	upstream, mirror := direct(t, cluster.BobToken), through(t, cluster.BobToken)
 	for _, path := range forbidden {
 		request := client.Request{Path: path}
