@@ -4,6 +4,7 @@ package cases
 
 import (
 	"bufio"
+	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -108,8 +109,36 @@ func named(t *testing.T) map[string]string {
 	return found
 }
 
+// update calls covered what has a test, and lowers the number: go test ./cases -update
+var update = flag.Bool("update", false, "bring cases.txt up to date where that makes it shorter")
+
+// cover rewrites the file. It never calls a case open again: a test that went away has to be noticed.
+func cover(t *testing.T, l list, tests map[string]string) {
+	t.Helper()
+	raw, err := os.ReadFile(listFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, open := string(raw), 0
+	for _, e := range l.entries {
+		if _, has := tests[e.id]; has {
+			text = strings.Replace(text, e.id+" open ", e.id+" covered ", 1)
+		} else if e.state == "open" {
+			open++
+		}
+	}
+	text = strings.Replace(text, fmt.Sprintf("open: %d\n", l.open), fmt.Sprintf("open: %d\n", open), 1)
+	if err := os.WriteFile(listFile, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestTheListOfCasesIsTrue(t *testing.T) {
 	l, tests := readList(t), named(t)
+	if *update {
+		cover(t, l, tests)
+		l = readList(t)
+	}
 	open := 0
 	ids := map[string]bool{}
 	for _, e := range l.entries {
