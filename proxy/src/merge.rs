@@ -6,6 +6,7 @@
 //! counts for all its registrations at once and is kept once; an interest without events costs nothing when it moves.
 
 mod check;
+mod one;
 mod range;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use weir_core::message::{
 use weir_core::statement::Statement;
 use weir_core::{ResourceVersion, SlotSet};
 
+use one::{Buffered, Merge};
 use range::Range;
 
 /// Events that a node may send for one registration before the proxy has released them: 1,024 × about 4 KiB is 4 MiB. A
@@ -59,25 +61,6 @@ struct NodeState {
     registrations: HashMap<OpenId, InterestId>,
     /// Interests whose question the node could not answer yet; asked again when it says something.
     unanswered: BTreeSet<InterestId>,
-}
-
-/// One open interest.
-#[derive(Debug)]
-struct Merge {
-    interest: Arc<Interest>,
-    ranges: BTreeMap<NodeIndex, Range>,
-    /// Events that wait for the other ranges.
-    buffer: BTreeMap<ResourceVersion, Buffered>,
-    released: ResourceVersion,
-}
-
-/// An event that waits for the other ranges.
-#[derive(Debug)]
-struct Buffered {
-    node: NodeIndex,
-    /// The registration whose credit it used; none if it came from the log.
-    sent_by: Option<OpenId>,
-    event: InterestEvent,
 }
 
 /// All open interests of one mirror.
@@ -342,32 +325,5 @@ impl Merges {
         let mut outputs = self.close(id);
         outputs.push(Output::TooOld(id));
         outputs
-    }
-}
-
-// === impl Merge ===
-
-impl Merge {
-    fn frontier(&self, nodes: &[NodeState]) -> ResourceVersion {
-        let of_ranges = self.ranges.iter().map(|(node, range)| range.position(nodes[node.0].said));
-        // Without a range there is nothing to wait for, and nothing that could be promised either.
-        of_ranges.min().unwrap_or(self.released)
-    }
-
-    /// Takes the events up to `frontier` out of the buffer.
-    fn release(&mut self, frontier: ResourceVersion) -> Vec<InterestEvent> {
-        let rest = self.buffer.split_off(&frontier.next());
-        let ready = std::mem::replace(&mut self.buffer, rest);
-        for one in ready.values() {
-            if let Some(range) = self.ranges.get_mut(&one.node) {
-                range.on_released(one.sent_by);
-            }
-        }
-        let events: Vec<InterestEvent> = ready.into_values().map(|one| one.event).collect();
-        if let (Some(first), Some(last)) = (events.first(), events.last()) {
-            debug_assert!(self.released < first.rv, "released twice or out of order");
-            self.released = last.rv;
-        }
-        events
     }
 }
