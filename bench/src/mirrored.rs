@@ -90,7 +90,7 @@ impl Mirrored {
             frames: Frames::new(&pods.spec),
             initial,
             has_end_bookmark: false,
-            follower: Follower::new(self.fanout.follow(interest), after),
+            follower: Follower::new(self.fanout.follow(interest), after, self.fanout.shards().history()),
             bookmarks: None,
             deadline: Instant::now() + std::time::Duration::from_secs(WATCH_SECONDS),
             stop: CancellationToken::new(),

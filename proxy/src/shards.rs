@@ -36,8 +36,16 @@ impl Shards {
         self.0.iter().map(|node| node.slots()).collect()
     }
 
-    /// The revisions that all nodes can answer; `None` while there is none.
+    /// Which of upstream's histories the nodes hold; `None` while some of them hold another than the rest.
+    pub fn history(&self) -> Option<u64> {
+        let mut histories = self.0.iter().map(|node| node.history());
+        let first = histories.next()?;
+        histories.all(|history| history == first).then_some(first)
+    }
+
+    /// The revisions that all nodes can answer, in one history; `None` while there is none.
     pub fn window(&self) -> Option<Window> {
+        self.history()?;
         let windows: Option<Vec<Window>> = self.0.iter().map(|node| node.window()).collect();
         let windows = windows?;
         let floor = windows.iter().map(|window| window.floor).max()?;
@@ -52,9 +60,14 @@ impl Shards {
         at: ResourceVersion,
         from: Option<SnapshotStart>,
     ) -> Result<Snapshot, Unanswered> {
+        let history = self.history().ok_or(Unanswered::Empty)?;
         let wanted = interest.slots();
         let nodes = self.0.iter().map(|node| (node.clone(), node.slots().intersection(&wanted)));
-        Snapshot::open(nodes.filter(|(_, slots)| !slots.is_empty()).collect(), interest.clone(), (at, from))
+        Snapshot::open(
+            nodes.filter(|(_, slots)| !slots.is_empty()).collect(),
+            interest.clone(),
+            (history, at, from),
+        )
     }
 
     /// One object as it was at `at`.

@@ -38,6 +38,8 @@ pub struct Store {
     held: Option<Held>,
     staging: Staging,
     highest: ResourceVersion,
+    /// How often upstream's history went back.
+    history: u64,
 }
 
 /// What a store has once a list was installed.
@@ -92,7 +94,14 @@ pub enum Listed {
 impl Store {
     /// An empty store for these slots.
     pub fn new(slots: SlotSet, bounds: WindowBounds) -> Self {
-        Self { slots, bounds, held: None, staging: Staging::default(), highest: ResourceVersion::ZERO }
+        Self {
+            slots,
+            bounds,
+            held: None,
+            staging: Staging::default(),
+            highest: ResourceVersion::ZERO,
+            history: 0,
+        }
     }
 
     /// The slots it holds.
@@ -153,8 +162,15 @@ impl Store {
         Listed::Installed(at)
     }
 
+    /// Which of upstream's histories the content is of, counted from the first that this store saw. Numbers of two histories
+    /// say nothing about each other.
+    pub fn history(&self) -> u64 {
+        self.history
+    }
+
     /// Drops everything: upstream's history went back.
     pub fn clear(&mut self) {
+        self.history += 1;
         self.held = None;
         self.staging = Staging::default();
     }
@@ -178,22 +194,17 @@ impl Store {
 
 impl Held {
     fn from_list(at: ResourceVersion, objects: Vec<Arc<Object>>) -> Self {
-        let mut held = Self {
+        Self {
             source: SourceId(0),
             progress: Progress::starting_at(at),
             floor: at,
-            keys: BTreeMap::new(),
-            by_hash: BTreeSet::new(),
             log: Log::default(),
             live_objects: objects.len(),
-            live_bytes: 0,
-        };
-        for object in objects {
-            held.live_bytes += object.size();
-            held.by_hash.insert((object.uid_hash(), object.key().clone()));
-            held.keys.insert(object.key().clone(), Chain::of(object));
+            live_bytes: objects.iter().map(|object| object.size()).sum(),
+            // Collected and not inserted one by one: that makes full nodes of both trees, at half the memory.
+            by_hash: objects.iter().map(|object| (object.uid_hash(), object.key().clone())).collect(),
+            keys: objects.into_iter().map(|object| (object.key().clone(), Chain::of(object))).collect(),
         }
-        held
     }
 
     fn window(&self) -> Window {

@@ -72,11 +72,14 @@ impl Server {
         }
     }
 
+    // In both protocols hyper keeps the room of a request's future for as long as its answer is sent. Deciding takes some
+    // 30 KB of it, a watch lasts for hours: so the future is boxed, and gone once there is an answer.
+
     async fn http1(self, stream: TlsStream<TcpStream>) -> Result<(), hyper::Error> {
         let proxy = self.proxy;
         let service = service_fn(move |request| {
             let proxy = proxy.clone();
-            async move { Ok::<_, Infallible>(proxy.answer(request).await) }
+            async move { Ok::<_, Infallible>(Box::pin(proxy.answer(request)).await) }
         });
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(HEAD_LIMIT);
@@ -93,7 +96,7 @@ impl Server {
         let proxy = self.proxy;
         let service = service_fn(move |request| {
             let proxy = proxy.clone();
-            async move { Ok::<_, Infallible>(proxy.answer(request).await) }
+            async move { Ok::<_, Infallible>(Box::pin(proxy.answer(request)).await) }
         });
         let mut builder = http2::Builder::new(TaskExecutor::new(self.lifecycle.clone(), "client stream"));
         builder

@@ -51,12 +51,16 @@ pub async fn watch(
         WatchTimeout::Unset => SHORTEST.mul_f64(rand::rng().random_range(1.0..2.0)),
         WatchTimeout::After(length) => length,
     };
+    let history = mirror.shards().history();
     let beginning = match begin(mirror, interest, intent).await {
         Ok(beginning) => beginning,
         Err(other) => return Ok(other),
     };
     // The hub is opened before the snapshot is read, so that what comes after the snapshot is on its way already.
     let lease = mirror.fanout().follow(interest);
+    if history.is_none() || mirror.shards().history() != history {
+        return Ok(Watched::Pass(Passed::Loading));
+    }
     let initial = match beginning.shows_state {
         true => match mirror.shards().snapshot(interest, beginning.after, None) {
             Ok(snapshot) => Some(snapshot),
@@ -70,7 +74,7 @@ pub async fn watch(
         frames: Frames::new(mirror.spec()),
         initial,
         has_end_bookmark: beginning.has_end_bookmark,
-        follower: Follower::new(lease, beginning.after),
+        follower: Follower::new(lease, beginning.after, history),
         bookmarks: facts.filter(|_| options.allow_watch_bookmarks).map(|facts| facts.bookmark.clone()),
         // A time beyond what the clock can count is as good as none.
         deadline: now.checked_add(length).unwrap_or(now + 2 * SHORTEST),

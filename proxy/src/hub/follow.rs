@@ -18,6 +18,8 @@ const MAX_EVENTS: usize = 256;
 pub struct Follower {
     lease: Lease,
     cursor: ResourceVersion,
+    /// The history that the cursor is of.
+    history: Option<u64>,
     replay: Option<Replay>,
 }
 
@@ -42,9 +44,9 @@ struct Replay {
 // === impl Follower ===
 
 impl Follower {
-    /// A client that has everything up to `after`.
-    pub fn new(lease: Lease, after: ResourceVersion) -> Self {
-        Self { lease, cursor: after, replay: None }
+    /// A client that has everything up to `after`, a position of this history.
+    pub fn new(lease: Lease, after: ResourceVersion, history: Option<u64>) -> Self {
+        Self { lease, cursor: after, history, replay: None }
     }
 
     /// Up to where the client has everything.
@@ -115,6 +117,9 @@ impl Follower {
             if let Ok(events) = progress.take(statement) {
                 replay.buffer.extend(events.map(|event| (event.rv, event)));
             }
+        }
+        if shards.history() != self.history {
+            return Err(Unanswered::Empty);
         }
         let reached = replay.ranges.iter().map(|(_, _, progress)| progress.position()).min().unwrap_or(floor);
         let later = replay.buffer.split_off(&reached.next());

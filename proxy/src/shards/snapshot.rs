@@ -25,6 +25,8 @@ pub struct Snapshot {
 struct Part {
     node: Arc<NodeCell>,
     slots: SlotSet,
+    /// The history that the revision is of.
+    history: u64,
     ready: VecDeque<Arc<Object>>,
     next: Ahead,
 }
@@ -42,11 +44,12 @@ impl Snapshot {
     pub(super) fn open(
         nodes: Vec<(Arc<NodeCell>, SlotSet)>,
         interest: Arc<Interest>,
-        (at, from): (ResourceVersion, Option<SnapshotStart>),
+        (history, at, from): (u64, ResourceVersion, Option<SnapshotStart>),
     ) -> Result<Self, Unanswered> {
         let parts = nodes.into_iter().map(|(node, slots)| Part {
             node,
             slots,
+            history,
             ready: VecDeque::new(),
             next: Ahead::From(from.clone()),
         });
@@ -100,6 +103,10 @@ impl Part {
                 from: from.clone(),
                 max_objects: PIECE,
             })?;
+            // Asked after the piece was read: a store that was cleared before or meanwhile has another history by now.
+            if self.node.history() != self.history {
+                return Err(Unanswered::TooOld { floor: at });
+            }
             self.ready.extend(chunk.objects);
             self.next = chunk.next.map_or(Ahead::End, |key| Ahead::From(Some(SnapshotStart::Behind(key))));
         }

@@ -91,6 +91,13 @@ impl NodeCell {
         self.node.read().window()
     }
 
+    /// Which of upstream's histories the node holds; see [`Store::history`].
+    ///
+    /// [`Store::history`]: crate::store::Store::history
+    pub fn history(&self) -> u64 {
+        self.node.read().store().history()
+    }
+
     /// A piece of a snapshot; the lock is held for this piece only.
     pub fn snapshot(&self, request: &SnapshotRequest) -> Result<SnapshotChunk, Unanswered> {
         self.node.read().store().snapshot(request)
