@@ -70,6 +70,12 @@ impl BookmarkTemplate {
         Some(Self { plain: Cut::at_version(&plain)?, end: Cut::at_version(object)? })
     }
 
+    /// From the pieces of [`Self::plain`] and [`Self::end`].
+    pub fn from_pieces(plain: (Bytes, Bytes), end: (Bytes, Bytes)) -> Self {
+        let cut = |(head, tail)| Cut { head, tail };
+        Self { plain: cut(plain), end: cut(end) }
+    }
+
     /// A bookmark of nothing but metadata, for an upstream that never sent one; every client takes it.
     pub fn composed(spec: &MirrorSpec) -> Self {
         let (kind, api_version) = (&spec.kind, spec.resource.api_version());

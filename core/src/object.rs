@@ -82,6 +82,12 @@ impl ObjectKey {
         if namespace.is_empty() { Self(name.into()) } else { Self(format!("{namespace}/{name}").into()) }
     }
 
+    /// Reads the whole text again; `None` where it is no key.
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_key = text.splitn(3, '/').count() < 3 && !text.split('/').any(str::is_empty);
+        is_key.then(|| Self(text.into()))
+    }
+
     /// The whole text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -247,6 +253,11 @@ impl ObjectSchema {
         Ok(Self { paths: FieldPaths::new(&paths)?, table })
     }
 
+    /// Reads nothing but metadata: enough for whoever only hands objects on.
+    pub fn bare() -> Self {
+        Self { table: FieldTable::bare(), paths: FieldPaths::default() }
+    }
+
     /// The selectable fields.
     pub fn table(&self) -> &FieldTable {
         &self.table
@@ -286,6 +297,21 @@ impl Shift {
             Field::Absent => Field::Absent,
             Field::At(span) => Field::At(self.apply(*span)),
             Field::Decoded(text) => Field::Decoded(text.clone()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_read_from_its_text_again() {
+        for key in [ObjectKey::new("default", "web-0"), ObjectKey::new("", "system:node")] {
+            assert_eq!(ObjectKey::parse(key.as_str()), Some(key));
+        }
+        for text in ["", "/", "a/", "/a", "a/b/c", "a//b"] {
+            assert_eq!(ObjectKey::parse(text), None, "{text:?}");
         }
     }
 }

@@ -42,6 +42,8 @@ impl SlotSet {
     pub const EMPTY: Self = Self([0; 4]);
     /// The whole space.
     pub const ALL: Self = Self([u64::MAX; 4]);
+    /// How many bytes it takes as bits.
+    pub const BYTES: usize = Slot::COUNT / 8;
 
     /// From `first` to `last`, both inclusive; empty if `last` is below `first`.
     pub fn run(first: Slot, last: Slot) -> Self {
@@ -60,6 +62,21 @@ impl SlotSet {
             (Ok(first), Ok(last)) if end > usize::from(first) => Self::run(Slot(first), Slot(last)),
             _ => Self::EMPTY,
         }
+    }
+
+    /// The set as bits: slot n is bit n % 8, 1 the lowest, of byte n / 8.
+    pub fn to_bits(&self) -> [u8; Self::BYTES] {
+        let mut bits = [0; Self::BYTES];
+        for (bytes, word) in bits.as_chunks_mut().0.iter_mut().zip(self.0) {
+            *bytes = word.to_le_bytes();
+        }
+        bits
+    }
+
+    /// The set that [`Self::to_bits`] wrote.
+    pub fn from_bits(bits: &[u8; Self::BYTES]) -> Self {
+        let words = bits.as_chunks().0;
+        Self(std::array::from_fn(|i| u64::from_le_bytes(words[i])))
     }
 
     /// Adds a slot.
@@ -123,6 +140,16 @@ mod tests {
             }
             assert_eq!(seen, SlotSet::ALL, "{count}");
         }
+    }
+
+    #[test]
+    fn bits_stand_in_the_order_of_slots() {
+        let mut set = SlotSet::EMPTY;
+        for (slot, byte, bit) in [(0, 0, 1), (9, 1, 2), (70, 8, 64), (255, 31, 128)] {
+            set.insert(Slot::new(slot));
+            assert_eq!(set.to_bits()[byte], bit, "{slot}");
+        }
+        assert_eq!(SlotSet::from_bits(&set.to_bits()), set);
     }
 
     #[test]

@@ -108,6 +108,11 @@ impl FieldTable {
         ))
     }
 
+    /// The table of no resource in particular: name and namespace only.
+    pub fn bare() -> Self {
+        Self::new(&GroupVersionResource::new("", "", ""), Refusal::Plain, true)
+    }
+
     /// The places that selectors look at. Their order is that of [`FieldTarget::Field`].
     pub fn fields(&self) -> &[SelectableField] {
         &self.fields
