@@ -1,0 +1,119 @@
+//! Proofs of freshness: one question to upstream, and its answer. An answer moves no frontier, and two of them are never
+//! combined: what a feed on another instance says about its revision says nothing about this one.
+
+use std::sync::Arc;
+
+use weir_core::interest::Scope;
+use weir_core::statement::SourceId;
+use weir_core::{GroupVersionResource, ObjectKey, ResourceVersion};
+
+use crate::error::ProtocolError;
+use crate::hello::{Spoken, greeted};
+use crate::parts::{all, key, mirror, required, text};
+use crate::wire;
+
+/// Asks how new a mirror can be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prove {
+    /// Which mirror.
+    pub mirror: GroupVersionResource,
+    /// The part that matters.
+    pub scope: Scope,
+    /// Whether its content is wanted.
+    pub wants_entries: bool,
+    /// Whether the feed shall see to it that it gets to the revision soon.
+    pub wants_catch_up: bool,
+}
+
+/// Upstream's answer to one question, asked after the call came in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proof {
+    /// The connection on which it was asked.
+    pub source: SourceId,
+    /// Upstream's newest revision when it answered.
+    pub revision: ResourceVersion,
+    /// The feed's position when the question was sent.
+    pub asked_at: ResourceVersion,
+    /// What the scope contains at `revision`, where that was wanted.
+    pub entries: Option<Vec<Entry>>,
+}
+
+/// One object without its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its key.
+    pub key: ObjectKey,
+    /// `metadata.uid`.
+    pub uid: Arc<str>,
+    /// `metadata.resourceVersion`.
+    pub rv: ResourceVersion,
+}
+
+// === impl Prove ===
+
+impl From<&Prove> for wire::Prove {
+    fn from(prove: &Prove) -> Self {
+        let Prove { mirror, scope, wants_entries, wants_catch_up } = prove;
+        Self {
+            hello: Some(Spoken::OURS.hello()),
+            mirror: Some(mirror.into()),
+            scope: Some(scope.into()),
+            wants_entries: *wants_entries,
+            wants_catch_up: *wants_catch_up,
+        }
+    }
+}
+
+impl TryFrom<wire::Prove> for Prove {
+    type Error = ProtocolError;
+
+    fn try_from(prove: wire::Prove) -> Result<Self, ProtocolError> {
+        greeted(prove.hello)?;
+        Ok(Self {
+            mirror: mirror(prove.mirror)?,
+            scope: required(prove.scope, "scope")?.try_into()?,
+            wants_entries: prove.wants_entries,
+            wants_catch_up: prove.wants_catch_up,
+        })
+    }
+}
+
+// === impl Proof ===
+
+impl From<&Proof> for wire::Proof {
+    fn from(proof: &Proof) -> Self {
+        let Proof { source, revision, asked_at, entries } = proof;
+        let entries = entries.as_ref().map(|entries| wire::Entries {
+            entries: entries
+                .iter()
+                .map(|Entry { key, uid, rv }| wire::Entry {
+                    key: key.to_string(),
+                    uid: uid.to_string(),
+                    rv: rv.get(),
+                })
+                .collect(),
+        });
+        Self { source: source.0, revision: revision.get(), asked_at: asked_at.get(), entries }
+    }
+}
+
+impl TryFrom<wire::Proof> for Proof {
+    type Error = ProtocolError;
+
+    fn try_from(proof: wire::Proof) -> Result<Self, ProtocolError> {
+        let entry = |entry: wire::Entry| {
+            Ok(Entry {
+                key: key(&entry.key, "entry.key")?,
+                uid: text(&entry.uid, "entry.uid")?,
+                rv: ResourceVersion::new(entry.rv),
+            })
+        };
+        let entries = proof.entries.map(|entries| all(entries.entries, entry));
+        Ok(Self {
+            source: SourceId(proof.source),
+            revision: ResourceVersion::new(proof.revision),
+            asked_at: ResourceVersion::new(proof.asked_at),
+            entries: entries.transpose()?,
+        })
+    }
+}
