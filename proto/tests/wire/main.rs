@@ -9,6 +9,8 @@ mod kinds;
 #[cfg(test)]
 mod meaning;
 #[cfg(test)]
+mod parts;
+#[cfg(test)]
 mod required;
 #[cfg(test)]
 mod round_trips;
