@@ -47,10 +47,12 @@ fn node_takes_one_change(bencher: Bencher<'_, '_>, interests: usize) {
     bencher.with_inputs(next).bench_local_values(|message| node.on_feed(message, Duration::ZERO));
 }
 
+/// A change of one of at most 100 pods, spread over those that have an interest, so that more interests do not mean
+/// more pods.
 fn next(objects: &[Arc<Object>], at: &Cell<ResourceVersion>, among: usize) -> FeedMessage {
-    let after = at.get();
+    let (after, pods) = (at.get(), among.min(100));
     let rv = after.next();
     at.set(rv);
-    let object = objects[rv.get() as usize * 37 % among].with_rv(rv);
+    let object = objects[rv.get() as usize % pods * (among / pods)].with_rv(rv);
     FeedMessage::Statement(puts(after, [Arc::new(object)]))
 }

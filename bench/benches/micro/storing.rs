@@ -18,6 +18,8 @@ const SIZE: PodBytes = PodBytes::about(1_000);
 const AT: ResourceVersion = ResourceVersion::new(1_000);
 const CHUNK: usize = 512;
 const LOGGED: usize = 1_000;
+/// The pod of the first change.
+const CHANGED: usize = (AT.get() as usize + 1) * 37 % PODS;
 /// A window that is full soon, so that every change also makes one leave.
 const BOUNDS: WindowBounds = WindowBounds {
     max_age: Duration::from_secs(600),
@@ -95,7 +97,8 @@ fn log_read(bencher: Bencher<'_, '_>, of: &str) {
     let to = statement.to();
     store.apply(statement, Duration::ZERO).expect("no gap");
     let everything = of == "everything";
-    let interest = if everything { Arc::new(Interest::everything()) } else { pods.of_node(PodNumber(37)) };
+    let interest =
+        if everything { Arc::new(Interest::everything()) } else { pods.of_node(PodNumber(CHANGED)) };
     let request = LogRequest { interest, slots: SlotSet::ALL, after: AT, to };
     bencher.counter(ItemsCount::new(LOGGED)).bench_local(|| store.log(&request));
 }
