@@ -29,6 +29,8 @@ pub struct Mirror {
     fanout: Arc<Fanout>,
     /// The highest revision that a list was ever shown at.
     shown: AtomicU64,
+    /// The highest revision that upstream was proved to have come to.
+    proved: AtomicU64,
     refused: Mutex<Option<Refused>>,
 }
 
@@ -43,7 +45,14 @@ struct Refused {
 
 impl Mirror {
     pub(crate) fn new(spec: Arc<MirrorSpec>, feed: Arc<FeedHandle>, fanout: Arc<Fanout>) -> Self {
-        Self { spec, feed, fanout, shown: AtomicU64::new(0), refused: Mutex::default() }
+        Self {
+            spec,
+            feed,
+            fanout,
+            shown: AtomicU64::new(0),
+            proved: AtomicU64::new(0),
+            refused: Mutex::default(),
+        }
     }
 
     /// What is mirrored.
@@ -89,6 +98,16 @@ impl Mirror {
         (shown <= newest.get()).then_some(newest)
     }
 
+    /// Remembers a revision that upstream gave.
+    pub fn proved(&self, revision: ResourceVersion) {
+        self.proved.fetch_max(revision.get(), Ordering::AcqRel);
+    }
+
+    /// The highest revision that upstream is known to have come to.
+    pub fn highest_proved(&self) -> ResourceVersion {
+        ResourceVersion::new(self.proved.load(Ordering::Acquire))
+    }
+
     /// Whether a client may go on from `after`: false for a position that may be of another history.
     pub fn may_resume(&self, after: ResourceVersion) -> bool {
         self.refused.lock().is_none_or(|refused| after > refused.up_to || Instant::now() >= refused.until)
@@ -100,6 +119,7 @@ impl Mirror {
         while restored.changed().await.is_ok() {
             let up_to = *restored.borrow_and_update();
             self.shown.store(0, Ordering::Release);
+            self.proved.store(0, Ordering::Release);
             *self.refused.lock() = Some(Refused { up_to, until: Instant::now() + REFUSE_AFTER_RESTORE });
         }
     }

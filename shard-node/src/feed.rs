@@ -10,5 +10,6 @@ pub mod prove;
 pub mod reader;
 pub mod request;
 pub mod ring;
+pub mod scope;
 pub mod verify;
 pub mod watch;

@@ -1,20 +1,24 @@
-//! How fresh an answer must be, and the wait for it. A mirror proves that it is fresh by a revision that upstream gives now,
-//! over the connection that feeds the mirror: once all shards have come there, every write that upstream acknowledged
-//! before the request is in.
+//! How fresh an answer must be, and the proof of it. Two proofs, whichever comes first: by revision, when all shards have
+//! come to one that upstream gave after the request came in; by comparison, when the mirror holds exactly the objects that
+//! upstream has in the scope now. Both are asked over the connection that feeds the mirror.
 //!
-//! That a stream is alive proves nothing, and neither does another instance's revision.
+//! That a stream is alive proves nothing, and neither does another instance's revision. Answers of two questions are never
+//! combined.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
+use weir_core::interest::{Interest, Scope};
 use weir_core::options::Freshness;
 use weir_core::{ResourceVersion, Status};
+use weir_shard_node::feed::scope::{MAX_OBJECTS, ScopeContent};
 
 use crate::mirror::Mirror;
 use crate::passthrough::Passed;
 
 /// How long a busy mirror may take to come to the revision by itself, before upstream is asked for a second watch.
-const BY_ITSELF: Duration = Duration::from_millis(20);
+const BY_ITSELF: Duration = Duration::from_millis(5);
 /// How long a proof may take before upstream answers instead.
 const PROOF_LIMIT: Duration = Duration::from_millis(500);
 /// How long upstream itself waits for a revision.
@@ -38,42 +42,120 @@ pub enum NotFresh {
     Refuse(Box<Status>),
 }
 
-/// Waits until the mirror's newest revision is fresh enough.
-pub async fn reach(mirror: &Mirror, freshness: Freshness, otherwise: Otherwise) -> Result<(), NotFresh> {
+/// A state that is fresh enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fresh {
+    /// The revision at which the mirror is read.
+    pub content: ResourceVersion,
+    /// The revision that the scope's content is the state of. It is beyond `content` where a comparison proved it.
+    pub label: ResourceVersion,
+}
+
+/// Waits until the mirror is fresh enough for what lies in `namespace`, or for all of it.
+pub async fn reach(
+    mirror: &Mirror,
+    namespace: Option<&Arc<str>>,
+    freshness: Freshness,
+    otherwise: Otherwise,
+) -> Result<Fresh, NotFresh> {
     match freshness {
-        Freshness::Any => Ok(()),
-        Freshness::NotOlderThan(wanted) => reach_version(mirror, wanted).await,
+        Freshness::Any => newest(mirror),
+        Freshness::NotOlderThan(wanted) => {
+            tokio::select! {
+                biased;
+                reached = come_to(mirror, wanted) => reached.and_then(|()| newest(mirror)),
+                fresh = by_comparison(mirror, namespace, wanted) => Ok(fresh),
+            }
+        }
         Freshness::Consistent => {
             let limit = match otherwise {
                 Otherwise::Upstream => PROOF_LIMIT,
                 Otherwise::Nobody => REVISION_LIMIT,
             };
-            match prove(mirror, Instant::now() + limit).await {
-                Some(()) => Ok(()),
-                None => Err(unproved(mirror, otherwise)),
-            }
+            let proved = timeout_at(Instant::now() + limit, prove(mirror, namespace)).await;
+            proved.ok().flatten().ok_or_else(|| unproved(mirror, otherwise))
         }
     }
 }
 
-/// Upstream's newest revision, asked for now; `None` where it cannot be had in time.
-pub async fn newest_upstream(mirror: &Mirror) -> Option<ResourceVersion> {
-    tokio::time::timeout(REVISION_LIMIT, mirror.feed().newest(false)).await.ok().flatten()
-}
-
-/// `Some` once the mirror has everything that upstream had when this was called.
-async fn prove(mirror: &Mirror, deadline: Instant) -> Option<()> {
-    let revision = timeout_at(deadline, mirror.feed().newest(false)).await.ok()??;
-    let soon = deadline.min(Instant::now() + BY_ITSELF);
-    if wait_for(mirror, revision, soon).await {
-        return Some(());
+/// Whether upstream has come to a revision beyond the mirror's; `None` where that cannot be known in time. What an answer of
+/// this proxy was labelled with needs no question.
+pub async fn is_reached_upstream(mirror: &Mirror, wanted: ResourceVersion) -> Option<bool> {
+    if mirror.highest_proved() >= wanted {
+        return Some(true);
     }
-    // The answer to the second question is not needed: what it sets going brings the mirror to the first one's.
-    timeout_at(deadline, mirror.feed().newest(true)).await.ok()??;
-    wait_for(mirror, revision, deadline).await.then_some(())
+    let newest = tokio::time::timeout(REVISION_LIMIT, mirror.feed().newest(false)).await.ok().flatten()?;
+    mirror.proved(newest);
+    Some(newest >= wanted)
 }
 
-async fn reach_version(mirror: &Mirror, wanted: ResourceVersion) -> Result<(), NotFresh> {
+/// A state that holds everything that upstream had when this was called; `None` where the feed cannot ask.
+async fn prove(mirror: &Mirror, namespace: Option<&Arc<str>>) -> Option<Fresh> {
+    let revision = mirror.feed().newest(false).await?;
+    if timeout_at(Instant::now() + BY_ITSELF, mirror.reached(revision)).await.is_ok() {
+        return newest(mirror).ok();
+    }
+    tokio::select! {
+        fresh = by_revision(mirror, revision) => fresh,
+        fresh = by_comparison(mirror, namespace, revision) => Some(fresh),
+    }
+}
+
+/// Brings the feed to the present and waits for the revision.
+async fn by_revision(mirror: &Mirror, revision: ResourceVersion) -> Option<Fresh> {
+    // The answer to the second question is not needed: what it sets going brings the mirror to the first one's.
+    mirror.feed().newest(true).await?;
+    mirror.reached(revision).await;
+    newest(mirror).ok()
+}
+
+/// Compares until the mirror holds what upstream held, or has come past it. A difference proves nothing: what is lacking is
+/// on its way. An answer below `wanted` proves nothing of it either.
+async fn by_comparison(mirror: &Mirror, namespace: Option<&Arc<str>>, wanted: ResourceVersion) -> Fresh {
+    let scope = Scope { namespace: namespace.cloned(), name: None };
+    let is_small = |at| mirror.shards().count(&scope, at, None).is_ok_and(|count| count < MAX_OBJECTS);
+    if !mirror.newest().is_some_and(is_small) {
+        return std::future::pending().await;
+    }
+    let Some(held) = mirror.feed().scope(namespace.cloned()).await else {
+        return std::future::pending().await;
+    };
+    if held.revision() < wanted {
+        return std::future::pending().await;
+    }
+    let everything = Arc::new(Interest::new(scope, Default::default(), Vec::new(), None));
+    let mut frontier = mirror.fanout().frontier();
+    loop {
+        if let Some(fresh) = mirror.newest().and_then(|at| compare(mirror, &everything, at, &held)) {
+            mirror.proved(fresh.label);
+            return fresh;
+        }
+        // The sender lives in the fan-out that the mirror holds, so the channel cannot close.
+        let _ = frontier.changed().await;
+    }
+}
+
+fn compare(
+    mirror: &Mirror,
+    scope: &Arc<Interest>,
+    at: ResourceVersion,
+    held: &ScopeContent,
+) -> Option<Fresh> {
+    if at >= held.revision() {
+        return Some(Fresh { content: at, label: at });
+    }
+    let objects = mirror.shards().snapshot(scope, at, None).ok()?.next(MAX_OBJECTS + 1).ok()?;
+    let is_equal = held.equals(objects.iter().map(|object| &**object));
+    is_equal.then_some(Fresh { content: at, label: held.revision() })
+}
+
+fn newest(mirror: &Mirror) -> Result<Fresh, NotFresh> {
+    let at = mirror.newest().ok_or(NotFresh::Pass(Passed::Loading))?;
+    Ok(Fresh { content: at, label: at })
+}
+
+/// Waits until the mirror itself has come to a revision; 504 in upstream's words after as long as upstream waits.
+pub async fn come_to(mirror: &Mirror, wanted: ResourceVersion) -> Result<(), NotFresh> {
     let deadline = Instant::now() + REVISION_LIMIT;
     if mirror.newest().is_some_and(|newest| newest >= wanted) {
         return Ok(());
@@ -88,10 +170,6 @@ async fn reach_version(mirror: &Mirror, wanted: ResourceVersion) -> Result<(), N
     }
     let current = mirror.newest().unwrap_or_default();
     Err(NotFresh::Refuse(Box::new(Status::too_large_resource_version(wanted, current))))
-}
-
-async fn wait_for(mirror: &Mirror, revision: ResourceVersion, deadline: Instant) -> bool {
-    timeout_at(deadline, mirror.reached(revision)).await.is_ok()
 }
 
 fn unproved(mirror: &Mirror, otherwise: Otherwise) -> NotFresh {

@@ -8,7 +8,7 @@ use weir_core::message::{SnapshotStart, Unanswered};
 use weir_core::options::{Freshness, ListAt, ListIntent, PageLimit, Reach};
 use weir_core::{Object, ObjectKey, ResourceVersion, Status};
 
-use super::fresh::{self, NotFresh, Otherwise};
+use super::fresh::{self, Fresh, NotFresh, Otherwise};
 use super::list_body::{Items, ListMeta};
 use crate::mirror::Mirror;
 use crate::passthrough::Passed;
@@ -51,13 +51,13 @@ impl Listing<'_> {
             Some(limit) => self.page(at, start, limit),
         };
         read.map_or_else(
-            |unanswered| self.unanswered(unanswered, at),
+            |unanswered| self.unanswered(unanswered, at.content),
             |(meta, items)| Listed::Answer(meta, items),
         )
     }
 
     /// At which revision, and from which key on.
-    async fn place(&self, at: &ListAt) -> Result<(ResourceVersion, Option<SnapshotStart>), Listed> {
+    async fn place(&self, at: &ListAt) -> Result<(Fresh, Option<SnapshotStart>), Listed> {
         match at {
             ListAt::Latest(freshness) => Ok((self.newest(*freshness).await?, None)),
             ListAt::Exact(at) => Ok((self.exactly(*at).await?, None)),
@@ -72,27 +72,32 @@ impl Listing<'_> {
         }
     }
 
-    /// The newest revision, once it is fresh enough.
-    async fn newest(&self, freshness: Freshness) -> Result<ResourceVersion, Listed> {
+    /// The newest state, once it is fresh enough.
+    async fn newest(&self, freshness: Freshness) -> Result<Fresh, Listed> {
         let otherwise = match self.interest.shard {
             Some(_) => Otherwise::Nobody,
             None => Otherwise::Upstream,
         };
-        fresh::reach(self.mirror, freshness, otherwise).await.map_err(|not_fresh| match not_fresh {
-            NotFresh::Pass(why) => Listed::Pass(why),
-            NotFresh::Refuse(status) => Listed::Refuse(*status),
-        })?;
-        self.mirror.newest().ok_or(Listed::Pass(Passed::Loading))
+        let namespace = self.interest.scope.namespace.as_ref();
+        fresh::reach(self.mirror, namespace, freshness, otherwise).await.map_err(
+            |not_fresh| match not_fresh {
+                NotFresh::Pass(why) => Listed::Pass(why),
+                NotFresh::Refuse(status) => Listed::Refuse(*status),
+            },
+        )
     }
 
     /// A given revision, which may be one that the mirror has yet to come to. Upstream looks a single object up in its
     /// storage, and has other words for a revision that is yet to come.
-    async fn exactly(&self, at: ResourceVersion) -> Result<ResourceVersion, Listed> {
+    async fn exactly(&self, at: ResourceVersion) -> Result<Fresh, Listed> {
         if self.reach == Reach::Object && self.mirror.newest().is_none_or(|newest| newest < at) {
             return Err(Listed::Pass(Passed::NotReached));
         }
-        self.newest(Freshness::NotOlderThan(at)).await?;
-        Ok(at)
+        match fresh::come_to(self.mirror, at).await {
+            Ok(()) => Ok(Fresh { content: at, label: at }),
+            Err(NotFresh::Pass(why)) => Err(Listed::Pass(why)),
+            Err(NotFresh::Refuse(status)) => Err(Listed::Refuse(*status)),
+        }
     }
 
     fn start(&self, token: &ContinueToken) -> SnapshotStart {
@@ -103,27 +108,23 @@ impl Listing<'_> {
     }
 
     /// Everything from the start on, read while it is sent.
-    fn whole(
-        &self,
-        at: ResourceVersion,
-        start: Option<SnapshotStart>,
-    ) -> Result<(ListMeta, Items), Unanswered> {
-        let snapshot = self.mirror.shards().snapshot(&self.interest, at, start)?;
-        Ok((self.meta(at), Items::Rest(snapshot)))
+    fn whole(&self, at: Fresh, start: Option<SnapshotStart>) -> Result<(ListMeta, Items), Unanswered> {
+        let snapshot = self.mirror.shards().snapshot(&self.interest, at.content, start)?;
+        Ok((self.meta(at.label), Items::Rest(snapshot)))
     }
 
     /// At most `limit` objects, and the token of what follows. There is a token as soon as there is another object in the
     /// scope, whether or not the selectors would let it through.
     fn page(
         &self,
-        at: ResourceVersion,
+        at: Fresh,
         start: Option<SnapshotStart>,
         limit: PageLimit,
     ) -> Result<(ListMeta, Items), Unanswered> {
         let limit = usize::try_from(limit.get()).unwrap_or(usize::MAX);
         let shards = self.mirror.shards();
-        let objects = shards.snapshot(&self.interest, at, start)?.next(limit)?;
-        let mut meta = self.meta(at);
+        let objects = shards.snapshot(&self.interest, at.content, start)?.next(limit)?;
+        let mut meta = self.meta(at.label);
         let Some(last) = objects.get(limit - 1).map(|object| object.key().clone()) else {
             return Ok((meta, Items::Page(objects)));
         };
@@ -132,10 +133,10 @@ impl Listing<'_> {
             return Ok((meta, Items::Page(objects)));
         }
         let behind = SnapshotStart::Behind(last.clone());
-        if self.has_more(at, behind.clone())? {
-            meta.continue_token = self.token(&last, at).encode(KeySpelling::Slash);
+        if self.has_more(at.content, behind.clone())? {
+            meta.continue_token = self.token(&last, at.label).encode(KeySpelling::Slash);
             if self.interest.has_no_selector() {
-                meta.remaining = Some(shards.count(&self.interest.scope, at, Some(&behind))?);
+                meta.remaining = Some(shards.count(&self.interest.scope, at.content, Some(&behind))?);
             }
         }
         Ok((meta, Items::Page(objects)))

@@ -10,7 +10,7 @@ use weir_core::interest::Interest;
 use weir_core::options::{ListOptions, WatchIntent, WatchTimeout};
 use weir_core::{ResourceVersion, Status};
 
-use super::fresh::{self, NotFresh, Otherwise};
+use super::fresh::{self, Fresh, NotFresh, Otherwise};
 use super::watch_body::{Frames, WatchPlan};
 use crate::hub::follow::Follower;
 use crate::mirror::Mirror;
@@ -33,6 +33,9 @@ pub enum Watched {
 
 /// Where a watch begins.
 struct Beginning {
+    /// The revision at which the state is read.
+    content: ResourceVersion,
+    /// The revision that it is the state of; what comes after is sent.
     after: ResourceVersion,
     shows_state: bool,
     has_end_bookmark: bool,
@@ -62,7 +65,7 @@ pub async fn watch(
         return Ok(Watched::Pass(Passed::Loading));
     }
     let initial = match beginning.shows_state {
-        true => match mirror.shards().snapshot(interest, beginning.after, None) {
+        true => match mirror.shards().snapshot(interest, beginning.content, None) {
             Ok(snapshot) => Some(snapshot),
             Err(_) => return Ok(Watched::Pass(Passed::Loading)),
         },
@@ -92,12 +95,13 @@ async fn begin(mirror: &Mirror, interest: &Interest, intent: WatchIntent) -> Res
         Some(_) => Otherwise::Nobody,
         None => Otherwise::Upstream,
     };
-    fresh::reach(mirror, freshness, otherwise).await.map_err(|not_fresh| match not_fresh {
+    let namespace = interest.scope.namespace.as_ref();
+    let fresh = fresh::reach(mirror, namespace, freshness, otherwise).await;
+    let Fresh { content, label } = fresh.map_err(|not_fresh| match not_fresh {
         NotFresh::Pass(why) => Watched::Pass(why),
         NotFresh::Refuse(status) => Watched::Failed(*status),
     })?;
-    let after = mirror.newest().ok_or(Watched::Pass(Passed::Loading))?;
-    Ok(Beginning { after, shows_state, has_end_bookmark })
+    Ok(Beginning { content, after: label, shows_state, has_end_bookmark })
 }
 
 /// A watch from a position. One beyond the mirror's own waits there for what comes after it, as long as upstream has come so
@@ -111,11 +115,11 @@ async fn resume(mirror: &Mirror, after: ResourceVersion) -> Result<Beginning, Wa
         return Err(Watched::Failed(Status::watch_too_old(after, window.floor)));
     }
     if after > window.frontier {
-        match fresh::newest_upstream(mirror).await {
-            Some(newest) if newest >= after => {}
-            Some(_) => return Err(Watched::Failed(Status::watch_too_old(after, window.floor))),
+        match fresh::is_reached_upstream(mirror, after).await {
+            Some(true) => {}
+            Some(false) => return Err(Watched::Failed(Status::watch_too_old(after, window.floor))),
             None => return Err(Watched::Pass(Passed::NotReached)),
         }
     }
-    Ok(Beginning { after, shows_state: false, has_end_bookmark: false })
+    Ok(Beginning { content: after, after, shows_state: false, has_end_bookmark: false })
 }

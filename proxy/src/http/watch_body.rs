@@ -167,7 +167,7 @@ impl Sending {
             self.plan.frames.push(EventKind::Added, object, &mut piece);
         }
         if is_end {
-            let at = snapshot.at();
+            let at = self.plan.follower.cursor();
             self.plan.initial = None;
             if let Some(template) = self.plan.bookmarks.as_ref().filter(|_| self.plan.has_end_bookmark) {
                 piece = bookmark(template.end(), at);

@@ -10,6 +10,7 @@ use weir_core::mirror::MirrorFacts;
 
 use super::prove::Questions;
 use super::ring::{Lack, Next, Ring, SubscriberId};
+use super::scope::ScopeContent;
 
 /// Object bytes that a ring holds: at 1,000 changes a second of 4 KiB each, 16 seconds for a subscriber that lags.
 const RING_BYTES: usize = 64 << 20;
@@ -121,6 +122,11 @@ impl FeedHandle {
     /// Upstream's newest revision, as the feed's own instance answers it after this call began; see [`Questions::newest`].
     pub async fn newest(&self, catch_up: bool) -> Option<ResourceVersion> {
         self.questions.newest(catch_up).await
+    }
+
+    /// What a namespace, or the whole collection, holds at upstream now; see [`Questions::scope`].
+    pub async fn scope(&self, namespace: Option<Arc<str>>) -> Option<Arc<ScopeContent>> {
+        self.questions.scope(namespace).await
     }
 
     /// Publishes what answers repeat.

@@ -1,32 +1,44 @@
-//! Questions that a feed asks upstream for others: which revision is the newest now, and a second watch that brings the
-//! feed there. Both go over the feed's own connection: progress belongs to an instance, and a proof from another one says
-//! nothing about this feed.
+//! Questions that a feed asks upstream for others: which revision is the newest now; what a scope holds now; and a second
+//! watch that brings the feed to the present. All go over the feed's own connection: progress belongs to an instance
+//! (another one may be seconds behind, silently), and a proof from another one says nothing about this feed.
 //!
 //! Who asks while a question is under way waits for the next one. Its answer was made before they came, so for them it
 //! would prove nothing.
 
+use std::collections::HashSet;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use tokio::sync::{mpsc, oneshot};
 use weir_core::ResourceVersion;
 use weir_core::mirror::MirrorSpec;
 use weir_upstream::Connection;
 
-use super::request::RequestError;
+use super::scope::{self, ScopeContent};
 use super::verify::newest_revision;
 use super::watch::{WatchError, Watching};
 
 /// Callers that wait to be asked for. Each is a parked request; beyond, they are refused and pass through.
 const MAX_WAITING: usize = 4_096;
+/// Scopes that are asked for at once; the callers of others are refused and are served when the feed has caught up.
+const MAX_SCOPES: usize = 64;
 /// Upstream sends a bookmark to a watch of this length within 0.3-1.3 s, and none to a shorter one.
 const CATCH_UP_SECONDS: u32 = 3;
 
+/// What can be asked, one question of each at a time.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Topic {
+    Newest,
+    Scope(Option<Arc<str>>),
+}
+
 /// One caller.
 #[derive(Debug)]
-pub struct Ask {
-    answer: oneshot::Sender<ResourceVersion>,
-    catch_up: bool,
+enum Ask {
+    Newest { answer: oneshot::Sender<ResourceVersion>, catch_up: bool },
+    Scope { answer: oneshot::Sender<Arc<ScopeContent>>, namespace: Option<Arc<str>> },
 }
 
 /// The callers' end.
@@ -34,14 +46,16 @@ pub struct Ask {
 pub struct Questions(mpsc::Sender<Ask>);
 
 /// The feed's end.
-#[derive(Debug)]
 pub struct Asking {
     asks: mpsc::Receiver<Ask>,
     waiting: Vec<Ask>,
+    under_way: FuturesUnordered<UnderWay>,
+    topics: HashSet<Topic>,
 }
 
-/// What one question brought.
+/// What one question brought, for the feed itself.
 pub struct Answered {
+    topic: Topic,
     /// Upstream's newest revision when it answered.
     pub revision: ResourceVersion,
     /// How far the feed was when the question was sent; an answer below it means that history went back.
@@ -50,13 +64,14 @@ pub struct Answered {
     pub catch_up: Option<Watching>,
 }
 
-/// A question under way.
-pub type InFlight = Pin<Box<dyn Future<Output = Result<Answered, WatchError>> + Send>>;
+type UnderWay = Pin<Box<dyn Future<Output = Result<Answered, WatchError>> + Send>>;
 
 /// A pair of ends.
 pub fn questions() -> (Questions, Asking) {
     let (sender, asks) = mpsc::channel(MAX_WAITING);
-    (Questions(sender), Asking { asks, waiting: Vec::new() })
+    let asking =
+        Asking { asks, waiting: Vec::new(), under_way: FuturesUnordered::new(), topics: HashSet::new() };
+    (Questions(sender), asking)
 }
 
 // === impl Questions ===
@@ -66,7 +81,15 @@ impl Questions {
     /// too many ask. With `catch_up` the feed also sees to it that it gets there.
     pub async fn newest(&self, catch_up: bool) -> Option<ResourceVersion> {
         let (answer, answered) = oneshot::channel();
-        self.0.try_send(Ask { answer, catch_up }).ok()?;
+        self.0.try_send(Ask::Newest { answer, catch_up }).ok()?;
+        answered.await.ok()
+    }
+
+    /// What a namespace, or the whole collection, holds at upstream's newest revision, asked for after this call began;
+    /// `None` as above, and where the scope holds too much to be compared.
+    pub async fn scope(&self, namespace: Option<Arc<str>>) -> Option<Arc<ScopeContent>> {
+        let (answer, answered) = oneshot::channel();
+        self.0.try_send(Ask::Scope { answer, namespace }).ok()?;
         answered.await.ok()
     }
 }
@@ -74,53 +97,137 @@ impl Questions {
 // === impl Asking ===
 
 impl Asking {
-    /// Waits for a caller. Dropping the future loses nobody.
-    pub async fn wanted(&mut self) {
-        if self.waiting.is_empty() {
-            match self.asks.recv().await {
-                Some(ask) => self.waiting.push(ask),
-                None => std::future::pending().await,
-            }
-        }
-    }
-
-    /// Sends one question for everyone who waits.
-    pub fn ask(
+    /// Takes callers, asks for them, and returns what came of a question. Dropping the future loses nothing.
+    pub async fn next(
         &mut self,
         connection: &Arc<Connection>,
         spec: &Arc<MirrorSpec>,
         frontier: ResourceVersion,
-    ) -> InFlight {
-        let mut asks = std::mem::take(&mut self.waiting);
-        while let Ok(ask) = self.asks.try_recv() {
-            asks.push(ask);
-        }
-        asks.retain(|ask| !ask.answer.is_closed());
-        let (connection, spec) = (connection.clone(), spec.clone());
-        Box::pin(async move {
-            let revision = newest_revision(&connection, &spec).await.map_err(RequestError::into_watch)?;
-            let wants_catch_up = revision > frontier && asks.iter().any(|ask| ask.catch_up);
-            for ask in asks {
-                // A caller that has gone needs no answer.
-                let _ = ask.answer.send(revision);
+    ) -> Result<Answered, WatchError> {
+        loop {
+            while let Some(topic) = self.due() {
+                let (connection, spec) = (connection.clone(), spec.clone());
+                self.ask(Question { topic, connection, spec, frontier });
             }
-            let catch_up = match wants_catch_up {
-                true => Some(Watching::open(&connection, &spec, frontier, CATCH_UP_SECONDS).await?),
-                false => None,
-            };
-            Ok(Answered { revision, frontier, catch_up })
-        })
+            tokio::select! {
+                biased;
+                Some(answered) = self.under_way.next() => {
+                    let answered = answered?;
+                    self.topics.remove(&answered.topic);
+                    return Ok(answered);
+                }
+                ask = self.asks.recv() => match ask {
+                    Some(ask) => self.waiting.push(ask),
+                    None => std::future::pending().await,
+                }
+            }
+        }
     }
 
     /// Refuses everyone who waits: the feed has lost its connection.
     pub fn refuse(&mut self) {
         self.waiting.clear();
+        self.under_way.clear();
+        self.topics.clear();
         while self.asks.try_recv().is_ok() {}
+    }
+
+    /// A topic that somebody waits for and that no question is under way about.
+    fn due(&mut self) -> Option<Topic> {
+        while let Ok(ask) = self.asks.try_recv() {
+            self.waiting.push(ask);
+        }
+        self.waiting.retain(|ask| !ask.is_gone());
+        let is_free = |topic: &Topic| !self.topics.contains(topic);
+        self.waiting.iter().map(Ask::topic).find(is_free)
+    }
+
+    /// Sends one question for everyone who waits for the topic.
+    fn ask(&mut self, question: Question) {
+        let (asks, others) =
+            std::mem::take(&mut self.waiting).into_iter().partition(|ask| ask.topic() == question.topic);
+        self.waiting = others;
+        if self.topics.len() > MAX_SCOPES {
+            // Dropping the callers' ends refuses them.
+            return;
+        }
+        self.topics.insert(question.topic.clone());
+        self.under_way.push(Box::pin(question.send(asks)));
     }
 }
 
-impl RequestError {
-    fn into_watch(self) -> WatchError {
-        WatchError::Request(self)
+/// One question under way.
+struct Question {
+    topic: Topic,
+    connection: Arc<Connection>,
+    spec: Arc<MirrorSpec>,
+    frontier: ResourceVersion,
+}
+
+// === impl Question ===
+
+impl Question {
+    async fn send(self, asks: Vec<Ask>) -> Result<Answered, WatchError> {
+        match &self.topic {
+            Topic::Newest => self.newest(asks).await,
+            Topic::Scope(namespace) => {
+                let content = scope::read(&self.connection, &self.spec, namespace.as_deref()).await?;
+                let (revision, content) = (content.revision(), Arc::new(content));
+                for ask in asks {
+                    // A caller that has gone needs no answer; a scope that is too large has none.
+                    if let (Ask::Scope { answer, .. }, true) = (ask, content.is_whole()) {
+                        let _ = answer.send(content.clone());
+                    }
+                }
+                Ok(Answered { topic: self.topic, revision, frontier: self.frontier, catch_up: None })
+            }
+        }
+    }
+
+    async fn newest(self, asks: Vec<Ask>) -> Result<Answered, WatchError> {
+        let revision = newest_revision(&self.connection, &self.spec).await?;
+        let mut catches_up = false;
+        for ask in asks {
+            if let Ask::Newest { answer, catch_up } = ask {
+                catches_up |= catch_up;
+                let _ = answer.send(revision);
+            }
+        }
+        let catch_up = match catches_up && revision > self.frontier {
+            true => {
+                Some(Watching::open(&self.connection, &self.spec, self.frontier, CATCH_UP_SECONDS).await?)
+            }
+            false => None,
+        };
+        Ok(Answered { topic: self.topic, revision, frontier: self.frontier, catch_up })
+    }
+}
+
+// === impl Ask ===
+
+impl Ask {
+    fn topic(&self) -> Topic {
+        match self {
+            Self::Newest { .. } => Topic::Newest,
+            Self::Scope { namespace, .. } => Topic::Scope(namespace.clone()),
+        }
+    }
+
+    fn is_gone(&self) -> bool {
+        match self {
+            Self::Newest { answer, .. } => answer.is_closed(),
+            Self::Scope { answer, .. } => answer.is_closed(),
+        }
+    }
+}
+
+impl std::fmt::Debug for Asking {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { asks: _, waiting, under_way, topics } = self;
+        f.debug_struct("Asking")
+            .field("waiting", waiting)
+            .field("under_way", &under_way.len())
+            .field("topics", topics)
+            .finish()
     }
 }

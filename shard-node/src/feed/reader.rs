@@ -17,7 +17,7 @@ use weir_upstream::{ConnectError, Connection, Role, Upstream};
 use super::handle::FeedHandle;
 use super::list::{Listing, ListingError};
 use super::plan::{InstanceIndex, Plan, Step};
-use super::prove::{Answered, Asking, InFlight};
+use super::prove::{Answered, Asking};
 use super::request::RequestError;
 use super::verify::{Memory, Verdict};
 use super::watch::{WatchError, Watching};
@@ -65,7 +65,6 @@ pub struct Reader {
 /// A watch with what goes beside it on the same connection.
 struct Streams {
     main: Watching,
-    question: Option<InFlight>,
     catch_up: Option<Watching>,
 }
 
@@ -160,7 +159,7 @@ impl Reader {
             self.feed.room().await;
             if is_last {
                 let list_kind = page.envelope.kind.as_str().into();
-                let bookmark = within(self.limits.answer, self.bookmark(connection)).await??;
+                let bookmark = within(self.limits.answer, bookmark(connection, &spec)).await??;
                 self.feed.set_facts(MirrorFacts { list_kind, warnings: page.warnings, bookmark });
             }
             self.feed.push(FeedMessage::List(page.chunk));
@@ -187,7 +186,7 @@ impl Reader {
             Err(error) => return self.ended(instance, after, error),
         };
         debug!(resource = %self.spec.resource, instance = instance.0, %after, "watching");
-        let mut streams = Streams { main, question: None, catch_up: None };
+        let mut streams = Streams { main, catch_up: None };
         loop {
             let frontier = self.plan.position().unwrap_or(after);
             tokio::select! {
@@ -206,19 +205,15 @@ impl Reader {
                     // What the second watch could not bring, the first one brings later.
                     Ok(None) | Err(_) => streams.catch_up = None,
                 },
-                answered = answer_of(&mut streams.question) => {
-                    streams.question = None;
+                answered = self.asking.next(connection, &self.spec, frontier) => {
                     self.answered(&mut streams, answered?)?;
-                }
-                () = self.asking.wanted(), if streams.question.is_none() => {
-                    streams.question = Some(self.asking.ask(connection, &self.spec, frontier));
                 }
             }
         }
     }
 
     fn answered(&self, streams: &mut Streams, answered: Answered) -> Result<(), ReadError> {
-        let Answered { revision, frontier, catch_up } = answered;
+        let Answered { revision, frontier, catch_up, .. } = answered;
         if revision < frontier {
             return Err(ReadError::WentBack { revision, frontier });
         }
@@ -253,26 +248,18 @@ impl Reader {
         self.plan.on_expired(instance, after);
         Ok(())
     }
+}
 
-    /// Upstream's own bookmark of this kind, or a composed one where upstream doesn't know initial events.
-    async fn bookmark(&self, connection: &Connection) -> Result<BookmarkTemplate, RequestError> {
-        let template = super::watch::end_bookmark(connection, &self.spec).await?;
-        Ok(template.unwrap_or_else(|| BookmarkTemplate::composed(&self.spec)))
-    }
+/// Upstream's own bookmark of this kind, or a composed one where upstream doesn't know initial events.
+async fn bookmark(connection: &Connection, spec: &MirrorSpec) -> Result<BookmarkTemplate, RequestError> {
+    let template = super::watch::end_bookmark(connection, spec).await?;
+    Ok(template.unwrap_or_else(|| BookmarkTemplate::composed(spec)))
 }
 
 /// What the second watch says, if there is one.
 async fn next_of(watching: &mut Option<Watching>) -> Result<Option<Statement<Change>>, WatchError> {
     match watching {
         Some(watching) => watching.next().await,
-        None => std::future::pending().await,
-    }
-}
-
-/// The answer to a question, if one is under way.
-async fn answer_of(question: &mut Option<InFlight>) -> Result<Answered, WatchError> {
-    match question {
-        Some(question) => question.await,
         None => std::future::pending().await,
     }
 }

@@ -64,7 +64,16 @@ struct Refusal {
 
 /// Sends a GET and returns the answer if it is 200.
 pub async fn get(connection: &Connection, path: &str) -> Result<Response<Incoming>, RequestError> {
-    let request = Request::get(path).header(header::ACCEPT, "application/json").body(Bytes::new());
+    get_as(connection, path, "application/json").await
+}
+
+/// Sends a GET that takes this form and returns the answer if it is 200.
+pub async fn get_as(
+    connection: &Connection,
+    path: &str,
+    accept: &str,
+) -> Result<Response<Incoming>, RequestError> {
+    let request = Request::get(path).header(header::ACCEPT, accept).body(Bytes::new());
     let request =
         request.map_err(|source| RequestError::Body { path: path.to_owned(), source: source.into() })?;
     let sent = connection.send(request).await;
