@@ -147,7 +147,7 @@ impl Asking {
         let (asks, others) =
             std::mem::take(&mut self.waiting).into_iter().partition(|ask| ask.topic() == question.topic);
         self.waiting = others;
-        if self.topics.len() > MAX_SCOPES {
+        if matches!(question.topic, Topic::Scope(_)) && self.topics.len() > MAX_SCOPES {
             // Dropping the callers' ends refuses them.
             return;
         }
