@@ -1,0 +1,105 @@
+//! Lists: byte for byte what upstream says at the same revision, and one snapshot however many pages it takes.
+
+use std::time::Duration;
+
+use weir_core::ResourceVersion;
+use weir_tests::checker::Listing;
+
+use crate::client::Client;
+use crate::truth::{Choice, Collection, Sixteenths};
+use crate::world::World;
+
+const COLLECTIONS: [&str; 4] = ["pods", "configmaps", "nodes", "gauges.metering.weir.test"];
+
+/// All pages of a list whose first page is `path`; every page comes from the mirror.
+async fn pages(client: &Client, choice: &Choice, more: &str) -> Listing {
+    let mut listing = Listing::default();
+    let mut token = String::new();
+    loop {
+        let path = match &*token {
+            "" => choice.path(more),
+            token => choice.path(&format!("limit=7&continue={token}")),
+        };
+        let page = client.get(&path).await.from_mirror();
+        let (meta, items) = choice.collection.items(&page);
+        if listing.items.is_empty() {
+            listing.at = meta.at();
+        }
+        assert_eq!(meta.at(), listing.at, "one snapshot");
+        listing.items.extend(items);
+        token = meta.token;
+        if token.is_empty() {
+            return listing;
+        }
+    }
+}
+
+/// Both answers to the same request for an exact state.
+async fn same_bytes(world: &World, choice: &Choice, at: ResourceVersion, more: &str) {
+    let path = choice.path(&format!("resourceVersion={at}&resourceVersionMatch=Exact&{more}"));
+    let ours = world.client.get(&path).await.from_mirror();
+    let theirs = world.upstream(0).get(&path).await;
+    assert_eq!(theirs.code, 200, "{}", theirs.text());
+    assert_eq!(ours.text(), theirs.text(), "{path}");
+}
+
+fn selections(collection: &Collection) -> Vec<Choice> {
+    let all = || Choice::all(collection);
+    let mut choices = vec![all(), all().tier("front"), all().not_tier("back"), all().named("node-1")];
+    if collection.path(Some("a")).contains("nodes") {
+        return choices;
+    }
+    choices.push(all().in_namespace("team-1"));
+    choices.push(all().in_namespace("team-0").tier("back"));
+    choices.push(all().in_namespace("nowhere"));
+    choices
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_is_upstreams_own_bytes_at_its_revision() {
+    let world = World::start(11).await;
+    world.churn(300);
+    for name in COLLECTIONS {
+        let collection = world.collection(name);
+        world.settled(&collection).await;
+        let mark = world.mark();
+        for choice in selections(&collection) {
+            let any = world.client.get(&choice.path("resourceVersion=0")).await.from_mirror();
+            let (meta, items) = collection.items(&any);
+            let listing = Listing { at: meta.at(), items, ..Listing::default() };
+            collection.truth(&world.sim).check_list(&choice, &listing);
+            for more in ["", "limit=3", "pretty=true", "limit=5&pretty=1"] {
+                same_bytes(&world, &choice, meta.at(), more).await;
+            }
+            let exact = choice.path(&format!("resourceVersion={}&resourceVersionMatch=Exact", meta.at()));
+            assert_eq!(any.text(), world.client.get(&exact).await.from_mirror().text());
+        }
+        world.answered_by_weir(mark);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pg07_pages_under_churn_are_one_snapshot() {
+    let world = World::start(12).await;
+    let churning = world.churning(Duration::from_millis(1));
+    let pods = world.collection("pods");
+    let uids = Sixteenths { from: 3, to: 12 };
+    let mark = world.mark();
+    let mut lists = Vec::new();
+    for choice in [Choice::all(&pods), Choice::all(&pods).tier("front"), Choice::all(&pods).uids(uids)] {
+        for first in ["limit=7", "limit=7&resourceVersion=1&resourceVersionMatch=NotOlderThan"] {
+            let head = world.head();
+            let mut listing = pages(&world.client, &choice, first).await;
+            if first == "limit=7" {
+                listing.not_older_than = head;
+            }
+            lists.push((choice.clone(), listing));
+        }
+    }
+    churning.stop(&world).await;
+    let truth = pods.truth(&world.sim);
+    for (choice, listing) in &lists {
+        truth.check_list(choice, listing);
+    }
+    world.answered_by_weir(mark);
+}

@@ -1,0 +1,111 @@
+//! A backup that was restored: revisions go back, and numbers of two histories look alike. Everyone is told so, and nothing
+//! of the history that no longer is was shown to anyone who was told.
+
+use weir_core::ResourceVersion;
+use weir_tests::checker::Listing;
+
+use crate::stream::Event;
+use crate::truth::{Choice, Collection};
+use crate::world::World;
+
+/// A list of whatever the mirror has, judged by the history that upstream has now.
+async fn check_list(world: &World, collection: &Collection, choice: &Choice) -> ResourceVersion {
+    let list = world.client.get(&choice.path("resourceVersion=0")).await;
+    assert_eq!(list.code, 200, "{}", list.text());
+    let (meta, items) = collection.items(&list);
+    let listing = Listing { at: meta.at(), items, ..Listing::default() };
+    collection.truth(&world.sim).check_list(choice, &listing);
+    meta.at()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cs05_after_a_restore_all_watches_end_and_the_old_history_is_gone() {
+    let world = World::start(41).await;
+    let pods = world.collection("pods");
+    world.churn(20);
+    world.sim.back_up();
+    let fork = world.head();
+    world.churn(60);
+    world.settled(&pods).await;
+    let old = pods.truth(&world.sim).now().last();
+    let all = Choice::all(&pods);
+    let choices = [all.clone(), all.clone().tier("front"), all.clone().in_namespace("nowhere")];
+    let mut streams = Vec::new();
+    for choice in &choices {
+        for after in [fork, old] {
+            let path = choice.path(&format!("watch=1&allowWatchBookmarks=true&resourceVersion={after}"));
+            streams.push(world.client.watch(&path).await.from_mirror());
+        }
+    }
+    world.sim.restore();
+    for stream in streams {
+        let rest = stream.rest().await;
+        assert!(rest[rest.len() - 2].is_expired(), "{rest:?}");
+    }
+    // The streams of one mirror end one after the other; from here on all of them have.
+    let at = check_list(&world, &pods, &all).await;
+    assert!(at < old, "{at} is of the new history, {old} of the old one");
+    for after in [old.get(), old.get() - 1, fork.get() + 1] {
+        let stream = world.client.watch(&all.path(&format!("watch=1&resourceVersion={after}"))).await;
+        assert!(stream.rest().await[0].is_expired(), "{after} may be of the old history");
+    }
+    world.churn(30);
+    world.settled(&pods).await;
+    for choice in &choices {
+        check_list(&world, &pods, choice).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cs05_a_new_history_that_has_overtaken_the_old_one_is_noticed() {
+    let world = World::start(42).await;
+    let pods = world.collection("pods");
+    world.churn(20);
+    world.sim.back_up();
+    world.churn(10);
+    world.settled(&pods).await;
+    let old = pods.truth(&world.sim).now().last();
+    let all = Choice::all(&pods);
+    let path = all.path(&format!("watch=1&resourceVersion={old}"));
+    let stream = world.client.watch(&path).await.from_mirror();
+    // Numbers alone show nothing: when weir connects again, upstream is beyond where it was.
+    world.churn_and(0, |cluster| cluster.inject(weir_sim::Fault::Restore));
+    world.churn(60);
+    let rest = stream.rest().await;
+    let is_new = |event: &Event| matches!(event, Event::Change(seen) if seen.version.rv > old);
+    assert!(rest[rest.len() - 2].is_expired() && !rest.iter().any(is_new), "{rest:?}");
+    world.settled(&pods).await;
+    check_list(&world, &pods, &all).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cs05_a_watch_list_after_a_restore_goes_on_in_the_new_history() {
+    let world = World::start(43).await;
+    let maps = world.collection("configmaps");
+    let choice = Choice::all(&maps).in_namespace("team-0");
+    world.create("team-0", "kept");
+    world.sim.back_up();
+    world.create("team-0", "lost");
+    world.settled(&maps).await;
+    let path = choice.path(&format!("watch=1&resourceVersion={}", world.head()));
+    let stream = world.client.watch(&path).await.from_mirror();
+    world.sim.restore();
+    assert!(stream.rest().await[0].is_expired());
+    let query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0\
+                 &allowWatchBookmarks=true";
+    let mut stream = world.client.watch(&choice.path(query)).await;
+    let lines = stream.initial_lines().await;
+    let text = String::from_utf8(lines.concat()).unwrap();
+    assert!(text.contains(r#""name":"kept""#) && !text.contains(r#""name":"lost""#), "{text}");
+    let written = world.create("team-0", "new");
+    loop {
+        match stream.next().await {
+            Event::Bookmark { .. } => {}
+            Event::Change(seen) => {
+                assert_eq!(seen.version.rv, written);
+                break;
+            }
+            event => panic!("{event:?}"),
+        }
+    }
+}

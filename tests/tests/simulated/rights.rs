@@ -1,0 +1,154 @@
+//! Who may read what: nobody receives an object that upstream would not have given them, and a refusal is upstream's own.
+
+use weir_sim::{Right, User};
+
+use crate::client::Client;
+use crate::truth::Choice;
+use crate::world::{BOB, World};
+
+const SHARD: &str = "shardSelector=shardRange(object.metadata.uid,%270x0%27,%270x8000000000000000%27)";
+
+/// Weir passes a read through, and the answer is upstream's own.
+async fn passes(world: &World, ours: &Client, theirs: &Client, path: &str) -> u16 {
+    let (ours, theirs) = (ours.get(path).await, theirs.get(path).await);
+    assert!(ours.answered_by().starts_with("passed; "), "{path}: {}", ours.answered_by());
+    assert_eq!((ours.code, ours.text()), (theirs.code, theirs.text()), "{path}");
+    assert_eq!(ours.headers.get("content-type"), theirs.headers.get("content-type"));
+    world.requests();
+    ours.code
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn callers_without_rights_get_upstreams_own_refusal() {
+    let world = World::start(61).await;
+    world.churn(50);
+    let (bob, there) = (world.client.with_token(BOB), world.upstream(0).with_token(BOB));
+    for path in [
+        "/api/v1/pods?resourceVersion=0",
+        "/api/v1/namespaces/team-0/pods?resourceVersion=0",
+        "/api/v1/configmaps?resourceVersion=0",
+        "/api/v1/namespaces/team-1/configmaps?resourceVersion=0&limit=2",
+        "/api/v1/namespaces/team-1/configmaps?watch=1&resourceVersion=0",
+        "/api/v1/namespaces/team-1/configmaps/settings-1?resourceVersion=0",
+        "/api/v1/watch/namespaces/team-1/configmaps?resourceVersion=0",
+        "/api/v1/nodes?watch=1&resourceVersion=0&sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
+        "/apis/metering.weir.test/v1/gauges?resourceVersion=0",
+    ] {
+        assert_eq!(passes(&world, &bob, &there, path).await, 403, "{path}");
+    }
+    let own = "/api/v1/namespaces/team-0/configmaps?resourceVersion=0";
+    bob.get(own).await.from_mirror();
+    bob.watch(&format!("{own}&watch=1")).await.from_mirror();
+    bob.get("/api/v1/namespaces/team-0/configmaps/settings-0?resourceVersion=0").await.from_mirror();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unknown_tokens_and_no_tokens_are_upstreams_matter() {
+    let world = World::start(62).await;
+    let there = world.upstream(1);
+    let path = "/api/v1/pods?resourceVersion=0";
+    let unknown = (world.client.with_token("nobody"), there.with_token("nobody"));
+    assert_eq!(passes(&world, &unknown.0, &unknown.1, path).await, 401);
+    let anonymous = (world.client.anonymous(), there.anonymous());
+    assert_eq!(passes(&world, &anonymous.0, &anonymous.1, path).await, 403);
+    let basic = (anonymous.0.with_header("authorization", "Basic Ym9iOmJvYg=="), anonymous.1);
+    let basic = (basic.0, basic.1.with_header("authorization", "Basic Ym9iOmJvYg=="));
+    passes(&world, &basic.0, &basic.1, path).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn au01_impersonation_is_passed_on_and_judged_by_upstream() {
+    let world = World::start(63).await;
+    // Each instance has a newest state of its own.
+    let exact = format!("resourceVersion={}&resourceVersionMatch=Exact", world.head());
+    let path = &format!("/api/v1/namespaces/team-0/configmaps?{exact}");
+    for name in ["impersonate-user", "Impersonate-User", "IMPERSONATE-USER"] {
+        let as_bob = (world.client.with_header(name, "bob"), world.upstream(0).with_header(name, "bob"));
+        assert_eq!(passes(&world, &as_bob.0, &as_bob.1, path).await, 200, "{name}");
+        assert_eq!(
+            passes(&world, &as_bob.0, &as_bob.1, "/api/v1/pods?resourceVersion=0").await,
+            403,
+            "{name}"
+        );
+    }
+    let (bob, there) = (world.client.with_token(BOB), world.upstream(0).with_token(BOB));
+    for (name, value) in [
+        ("impersonate-user", "admin"),
+        ("impersonate-group", "system:masters"),
+        ("impersonate-uid", "uid-admin"),
+    ] {
+        let (ours, theirs) = (bob.with_header(name, value), there.with_header(name, value));
+        assert_ne!(passes(&world, &ours, &theirs, path).await, 200, "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shard_selectors_of_callers_without_rights_are_refused_and_never_seen_upstream() {
+    let world = World::start(64).await;
+    let (bob, there) = (world.client.with_token(BOB), world.upstream(0).with_token(BOB));
+    let encoded = "%73hardSelector=shardRange(object.metadata.uid,%270x0%27,%270x8%27)";
+    for (path, selector) in [
+        ("/api/v1/pods?resourceVersion=0", SHARD),
+        ("/api/v1/pods?watch=1&resourceVersion=0", SHARD),
+        ("/api/v1/pods?limit=3", SHARD),
+        ("/api/v1/pods?resourceVersion=0", encoded),
+        ("/api/v1/pods?resourceVersion=0", "shardSelector=nonsense"),
+    ] {
+        let ours = bob.get(&format!("{path}&{selector}")).await;
+        let theirs = there.get(path).await;
+        assert_eq!((ours.code, ours.text()), (403, theirs.text()), "{path}");
+        let anonymous = world.client.anonymous().get(&format!("{path}&{selector}")).await;
+        assert_eq!(anonymous.text(), world.upstream(0).anonymous().get(path).await.text());
+        let unknown = world.client.with_token("nobody").get(&format!("{path}&{selector}")).await;
+        assert_eq!(unknown.code, 401, "{}", unknown.text());
+    }
+    // Somebody upstream would let, but whom weir cannot have judged.
+    let impersonated = world.client.with_header("impersonate-user", "admin");
+    let answer = impersonated.get(&format!("/api/v1/pods?resourceVersion=0&{SHARD}")).await;
+    answer.refused(429, "TooManyRequests");
+    let saw = world.requests();
+    let named: Vec<_> = saw.iter().filter(|line| line.uri.to_lowercase().contains("hardselector")).collect();
+    assert!(named.is_empty(), "{named:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn au07_rights_that_are_given_or_taken_count_for_the_next_request() {
+    let world = World::start(65).await;
+    let pods = Choice::all(&world.collection("pods")).path("resourceVersion=0");
+    let bob = world.client.with_token(BOB);
+    for _ in 0..5 {
+        assert_eq!(bob.get(&pods).await.code, 403);
+        let may = Right::new(&["list", "watch"], "", &["pods"]);
+        world.sim.with_users(|users| users.set(BOB, User::named("bob").may(may)));
+        bob.get(&pods).await.from_mirror();
+        world.sim.with_users(|users| users.set(BOB, User::named("bob")));
+    }
+    world.sim.with_users(|users| users.revoke(BOB));
+    assert_eq!(bob.get(&pods).await.code, 401);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn au12_a_path_means_the_same_to_the_check_and_to_upstream() {
+    let world = World::start(66).await;
+    let (bob, there) = (world.client.with_token(BOB), world.upstream(0).with_token(BOB));
+    for path in [
+        "/api/v1/namespaces/team-0/%70ods",
+        "/api/v1/namespaces//pods",
+        "/api/v1/namespaces/team-0/../team-1/configmaps",
+        "/api/v1/namespaces/team-0/%2e%2e/pods",
+        "/api/v1/namespaces/team-0/configmaps%2f..%2fpods",
+        "/api/v1/namespaces/team-0%2fpods",
+        "/api/v1/namespaces/team-0/configmaps;x",
+        "/api/v1/namespaces/team-0/CONFIGMAPS",
+        "/api//v1/pods",
+        "/api/v1/pods/",
+        "//api/v1/pods",
+    ] {
+        for query in ["", "?resourceVersion=0", "?watch=1&resourceVersion=0&timeoutSeconds=1"] {
+            let path = format!("{path}{query}");
+            let (ours, theirs) = (bob.get(&path).await, there.get(&path).await);
+            assert_ne!(ours.answered_by(), "mirror", "{path}");
+            assert_eq!((ours.code, ours.text()), (theirs.code, theirs.text()), "{path}");
+        }
+    }
+}
