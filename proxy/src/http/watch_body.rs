@@ -21,6 +21,8 @@ use crate::shards::snapshot::Snapshot;
 const PIECE: usize = 32;
 /// How often an open watch is told how far it is.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// The least time between two bookmarks.
+const BOOKMARKS_APART: Duration = Duration::from_secs(1);
 /// How long before its end it is told once more.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 
@@ -182,7 +184,8 @@ impl Sending {
         if Instant::now() < at {
             return None;
         }
-        self.next_bookmark = self.schedule();
+        // One that came early comes again when it is due, but as with upstream not before the next look at the clock.
+        self.next_bookmark = self.schedule().map(|next| next.max(Instant::now() + BOOKMARKS_APART));
         let reached = self.plan.follower.cursor();
         let template = self.plan.bookmarks.as_ref()?;
         (reached > self.baseline).then(|| bookmark(template.plain(), reached))
