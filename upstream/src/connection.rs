@@ -175,7 +175,8 @@ impl Connection {
         };
         wire.address(&self.instance, &path, &mut request)?;
         let mut response = wire.send(request).await.map_err(|lost| match lost {
-            Lost::Unsent(_, error) | Lost::Sent(error) => SendError::Broken(error),
+            Lost::Unsent(error) | Lost::Refused(error) | Lost::Sent(error) => SendError::Broken(error),
+            Lost::Stuck | Lost::Silent => SendError::Timeout,
         })?;
         response.extensions_mut().insert(id);
         if let (Lanes::Http1(sockets), Wire::Http1(sender)) = (&self.lanes, wire) {

@@ -54,7 +54,7 @@ pub enum LoadError {
     Credentials(#[source] Box<kube::Error>),
 }
 
-/// Why there is no connection. Nothing was sent.
+/// Why there is no connection that took the request. Nothing was carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The host has no address.
@@ -99,6 +99,15 @@ pub enum ConnectError {
         /// The instance.
         instance: String,
     },
+    /// It said of this request, on one connection after the other, that it did not look at it.
+    #[error("{instance} did not look at the request")]
+    Refused {
+        /// The instance.
+        instance: String,
+        /// What it said last.
+        #[source]
+        source: hyper::Error,
+    },
     /// As many requests as may be are under way there.
     #[error("too many requests are under way at {instance}")]
     Full {
@@ -139,7 +148,7 @@ pub enum SendError {
 /// Why a passed-on request has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ForwardError {
-    /// Nothing was sent to any instance.
+    /// Nothing was carried out by any instance.
     #[error("no instance of upstream can be reached")]
     Unreachable(#[source] ConnectError),
     /// The request cannot be written down.
@@ -186,6 +195,7 @@ impl ConnectError {
             | Self::Tcp { .. }
             | Self::Http { .. }
             | Self::JustFailed { .. }
+            | Self::Refused { .. }
             | Self::Full { .. }
             | Self::NoInstance => FailureKind::Connect,
             Self::Tls { .. } => FailureKind::Tls,

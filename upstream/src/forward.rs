@@ -1,18 +1,17 @@
-//! Passing requests on for others. A request goes to another instance only when it is certain that it does no harm: it
-//! was never sent, or it is a read without a body and no byte of an answer came. All else is answered with what is known.
+//! Passing requests on for others. A request is sent again only when it is certain that it does no harm; `passing.rs` has
+//! the rules. All else is answered with what is known.
 //!
 //! There is no limit on the time to an answer here. Upstream bounds its own requests; logs, execs and watches may be
 //! silent for as long as they like, and dead peers are found on the connection.
 
 use std::{
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, Response, StatusCode, header, request, uri::PathAndQuery};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header, uri::PathAndQuery};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt, Full, Limited, combinators::UnsyncBoxBody};
 use hyper::body::Incoming;
@@ -22,6 +21,7 @@ use crate::{
     connection::Role,
     error::{BoxError, ConnectError, ForwardError},
     instance::Instance,
+    passing::{Passing, Repeat},
     pool::Ticket,
     upstream::Upstream,
     wire::Lost,
@@ -33,8 +33,9 @@ const REVIEW_LIMIT: Duration = Duration::from_secs(10);
 /// A review echoes its request and adds a sentence.
 const REVIEW_BYTES: usize = 1 << 20;
 
-/// A kept connection may go stale at any time, and so may the next one; after this many the instance is left.
-const STALE_TRIES: usize = 3;
+/// How long the first question waits for the head of its answer. Reviews are answered within milliseconds, and the
+/// second goes over another connection.
+const REVIEW_PATIENCE: Duration = Duration::from_secs(3);
 
 const REVIEW_PATH: PathAndQuery =
     PathAndQuery::from_static("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews");
@@ -63,12 +64,6 @@ pub struct ForwardedBody {
     ticket: Option<Ticket>,
 }
 
-/// How a request can be sent again.
-enum Replay {
-    Never,
-    With(Box<request::Parts>, Bytes),
-}
-
 // === impl Upstream ===
 
 impl Upstream {
@@ -79,8 +74,10 @@ impl Upstream {
         request: Request<RequestBody>,
         affinity: Affinity,
     ) -> Result<Response<ForwardedBody>, ForwardError> {
-        let replay = Replay::of(&request);
-        self.exchange(request, replay, affinity).await
+        let is_read = request.method() == Method::GET || request.method() == Method::HEAD;
+        let may_repeat = is_read && request.body().is_end_stream();
+        let repeat = if may_repeat { Repeat::Once { patience: None } } else { Repeat::Never };
+        self.exchange(request, repeat, affinity).await
     }
 
     /// Passes on a request that asks for an upgrade, over an HTTP/1.1 connection of its own. Only a 101 has an upgrade:
@@ -92,9 +89,10 @@ impl Upstream {
         affinity: Affinity,
     ) -> Result<Response<ForwardedBody>, ForwardError> {
         let path = path_of(&request);
+        let party = self.refused().party(request.headers());
         let mut last = None;
         for instance in self.order(affinity) {
-            let mut ticket = match instance.pool.single(&instance).await {
+            let mut ticket = match instance.pool.single(&instance, party).await {
                 Ok(ticket) => ticket,
                 Err(error) => {
                     note(&instance, &error);
@@ -105,7 +103,10 @@ impl Upstream {
             ticket.wire().address(&instance, &path, &mut request)?;
             return match ticket.wire().send(request).await {
                 Ok(response) => Ok(ForwardedBody::wrap(response, ticket)),
-                Err(Lost::Unsent(_, error) | Lost::Sent(error)) => Err(ForwardError::Broken(error)),
+                Err(Lost::Unsent(error) | Lost::Refused(error) | Lost::Sent(error)) => {
+                    Err(ForwardError::Broken(error))
+                }
+                Err(Lost::Stuck | Lost::Silent) => Err(ForwardError::Timeout),
             };
         }
         Err(unreachable_error(last))
@@ -128,11 +129,10 @@ impl Upstream {
         headers.insert(header::CONTENT_TYPE, json.clone());
         headers.insert(header::ACCEPT, json);
         headers.insert(header::USER_AGENT, Role::Review.user_agent());
-        let (parts, body) = request.into_parts();
         // A review changes nothing, so it may be asked twice.
-        let replay = Replay::With(Box::new(parts.clone()), body.clone());
+        let repeat = Repeat::Once { patience: Some(REVIEW_PATIENCE) };
         let asked = async {
-            let answer = self.exchange(Request::from_parts(parts, full(body)), replay, affinity).await?;
+            let answer = self.exchange(request.map(full), repeat, affinity).await?;
             let status = answer.status();
             let body = Limited::new(answer.into_body(), REVIEW_BYTES);
             let body = body.collect().await.map_err(ForwardError::Answer)?.to_bytes();
@@ -143,76 +143,15 @@ impl Upstream {
 
     async fn exchange(
         &self,
-        mut request: Request<RequestBody>,
-        mut replay: Replay,
+        request: Request<RequestBody>,
+        repeat: Repeat,
         affinity: Affinity,
     ) -> Result<Response<ForwardedBody>, ForwardError> {
-        let path = path_of(&request);
-        let mut unreachable = None;
-        let mut lost = None;
-        // The first instance comes a second time at the end: a read that was lost on the only instance gets another
-        // chance there, over another connection.
-        let order = self.order(affinity);
-        for instance in order.iter().chain(order.first()) {
-            match attempt(instance, &path, request).await {
-                Ok(response) => return Ok(response),
-                Err(Failed::Unreachable(back, error)) => {
-                    request = *back;
-                    unreachable = Some(error);
-                }
-                Err(Failed::Malformed(error)) => return Err(error.into()),
-                Err(Failed::Lost(error)) => {
-                    let Some(again) = replay.take() else { return Err(ForwardError::Broken(error)) };
-                    request = again;
-                    lost = Some(error);
-                }
-            }
-        }
-        Err(lost.map_or_else(|| unreachable_error(unreachable), ForwardError::Broken))
+        Passing::new(request, repeat, self.refused()).through(&self.order(affinity)).await
     }
 }
 
-enum Failed {
-    Unreachable(Box<Request<RequestBody>>, ConnectError),
-    Malformed(http::Error),
-    Lost(hyper::Error),
-}
-
-/// Tries one instance, over as many kept connections as turn out to be stale before anything was sent.
-async fn attempt(
-    instance: &Arc<Instance>,
-    path: &PathAndQuery,
-    mut request: Request<RequestBody>,
-) -> Result<Response<ForwardedBody>, Failed> {
-    let mut tries = 1;
-    loop {
-        let ticket = if tries < STALE_TRIES {
-            instance.pool.ticket(instance).await
-        } else {
-            instance.pool.dial(instance).await
-        };
-        let mut ticket = match ticket {
-            Ok(ticket) => ticket,
-            Err(error) => {
-                note(instance, &error);
-                return Err(Failed::Unreachable(Box::new(request), error));
-            }
-        };
-        ticket.wire().address(instance, path, &mut request).map_err(Failed::Malformed)?;
-        match ticket.wire().send(request).await {
-            Ok(response) => return Ok(ForwardedBody::wrap(response, ticket)),
-            Err(Lost::Sent(error)) => return Err(Failed::Lost(error)),
-            Err(Lost::Unsent(back, source)) if tries == STALE_TRIES => {
-                let instance = instance.name().to_owned();
-                return Err(Failed::Unreachable(back, ConnectError::Http { instance, source }));
-            }
-            Err(Lost::Unsent(back, _)) => request = *back,
-        }
-        tries += 1;
-    }
-}
-
-fn note(instance: &Instance, error: &ConnectError) {
+pub(crate) fn note(instance: &Instance, error: &ConnectError) {
     debug!(instance = instance.name(), error = error as &dyn std::error::Error, "instance cannot be reached");
 }
 
@@ -220,41 +159,18 @@ fn unreachable_error(last: Option<ConnectError>) -> ForwardError {
     ForwardError::Unreachable(last.unwrap_or(ConnectError::NoInstance))
 }
 
-fn path_of(request: &Request<RequestBody>) -> PathAndQuery {
+pub(crate) fn path_of(request: &Request<RequestBody>) -> PathAndQuery {
     request.uri().path_and_query().cloned().unwrap_or(PathAndQuery::from_static("/"))
 }
 
-fn full(body: Bytes) -> RequestBody {
+pub(crate) fn full(body: Bytes) -> RequestBody {
     Full::new(body).map_err(|never| match never {}).boxed_unsync()
-}
-
-// === impl Replay ===
-
-impl Replay {
-    fn of(request: &Request<RequestBody>) -> Self {
-        let is_read = request.method() == Method::GET || request.method() == Method::HEAD;
-        if !is_read || !request.body().is_end_stream() {
-            return Self::Never;
-        }
-        let mut again = Request::new(());
-        *again.method_mut() = request.method().clone();
-        *again.headers_mut() = request.headers().clone();
-        Self::With(Box::new(again.into_parts().0), Bytes::new())
-    }
-
-    /// The request once more; only once.
-    fn take(&mut self) -> Option<Request<RequestBody>> {
-        match std::mem::replace(self, Self::Never) {
-            Self::Never => None,
-            Self::With(parts, body) => Some(Request::from_parts(*parts, full(body))),
-        }
-    }
 }
 
 // === impl ForwardedBody ===
 
 impl ForwardedBody {
-    fn wrap(response: Response<Incoming>, ticket: Ticket) -> Response<Self> {
+    pub(crate) fn wrap(response: Response<Incoming>, ticket: Ticket) -> Response<Self> {
         let is_tunnel = response.status() == StatusCode::SWITCHING_PROTOCOLS;
         response.map(|incoming| {
             let mut body = Self { incoming, ticket: Some(ticket) };

@@ -13,7 +13,10 @@ mod executor;
 mod forward;
 mod instance;
 mod kubeconfig;
+mod passing;
 mod pool;
+mod rewind;
+mod strangers;
 mod upstream;
 mod wire;
 

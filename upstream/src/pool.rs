@@ -22,6 +22,7 @@ use crate::{
     error::ConnectError,
     forward::RequestBody,
     instance::Instance,
+    strangers::Party,
     wire::{self, Http2, Purpose, Windows, Wire},
 };
 
@@ -39,9 +40,22 @@ const SHARED: Windows = Windows { stream: 256 << 10, connection: 16 << 20 };
 const MAX_IDLE: usize = 32;
 const IDLE_LIMIT: Duration = Duration::from_secs(60);
 
+/// Strangers under way at one instance, so that they never take the room of others.
+const MAX_STRANGERS: usize = 1_024;
+
+/// Bounds the wait for a connection that somebody else opens: two connects that time out.
+const TURN_LIMIT: Duration = Duration::from_secs(10);
+
 /// The pool of one instance.
 #[derive(Debug)]
 pub(crate) struct Pool {
+    known: Side,
+    strangers: Side,
+}
+
+/// The connections of one party.
+#[derive(Debug)]
+struct Side {
     kept: Arc<Mutex<Kept>>,
     /// One permit: a burst of requests shares the connection that the first of them opens.
     dialling: Semaphore,
@@ -82,7 +96,7 @@ pub(crate) struct Ticket {
     /// None for a connection that is not kept.
     kept: Option<Arc<Mutex<Kept>>>,
     /// On an HTTP/2 connection.
-    _place: Option<Place>,
+    place: Option<Place>,
     /// At the instance.
     _room: OwnedSemaphorePermit,
 }
@@ -102,17 +116,56 @@ const POOLED: Purpose = Purpose { identity: Identity::Bare, windows: SHARED };
 
 impl Default for Pool {
     fn default() -> Self {
-        Self {
-            kept: Arc::default(),
-            dialling: Semaphore::new(1),
-            room: Arc::new(Semaphore::new(MAX_UNDER_WAY)),
-        }
+        Self { known: Side::new(MAX_UNDER_WAY), strangers: Side::new(MAX_STRANGERS) }
     }
 }
 
 impl Pool {
     /// A connection with room, opened if need be.
-    pub(crate) async fn ticket(&self, instance: &Instance) -> Result<Ticket, ConnectError> {
+    pub(crate) async fn ticket(&self, instance: &Instance, party: Party) -> Result<Ticket, ConnectError> {
+        self.side(party).ticket(instance).await
+    }
+
+    /// A connection that is new, for a request after some on kept connections were lost: those may have gone stale.
+    pub(crate) async fn dial(&self, instance: &Instance, party: Party) -> Result<Ticket, ConnectError> {
+        let side = self.side(party);
+        let room = side.room(instance)?;
+        Ok(side.admit(side.open(instance).await?, room))
+    }
+
+    /// A connection for one request that hopes for an upgrade: HTTP/1.1 whatever the others speak, and never kept.
+    pub(crate) async fn single(&self, instance: &Instance, party: Party) -> Result<Ticket, ConnectError> {
+        let room = self.side(party).room(instance)?;
+        let wire = wire::open(instance, UPGRADE).await?;
+        Ok(Ticket { wire, kept: None, place: None, _room: room })
+    }
+
+    /// Keeps no connection from now on. Requests under way go on.
+    pub(crate) fn close(&self) {
+        self.known.close();
+        self.strangers.close();
+    }
+
+    fn side(&self, party: Party) -> &Side {
+        match party {
+            Party::Known => &self.known,
+            Party::Strangers => &self.strangers,
+        }
+    }
+}
+
+// === impl Side ===
+
+impl Side {
+    fn new(max_under_way: usize) -> Self {
+        Self {
+            kept: Arc::default(),
+            dialling: Semaphore::new(1),
+            room: Arc::new(Semaphore::new(max_under_way)),
+        }
+    }
+
+    async fn ticket(&self, instance: &Instance) -> Result<Ticket, ConnectError> {
         let room = self.room(instance)?;
         if let Some(lane) = self.free() {
             return Ok(self.admit(lane, room));
@@ -121,8 +174,9 @@ impl Pool {
             return Ok(self.admit(self.open(instance).await?, room));
         }
         let asked = Instant::now();
-        // The semaphore is never closed, so the permit comes.
-        let _turn = self.dialling.acquire().await;
+        // The semaphore is never closed, so the permit comes or takes too long.
+        let turn = tokio::time::timeout(TURN_LIMIT, self.dialling.acquire()).await;
+        let _turn = turn.map_err(|_| ConnectError::Timeout { instance: instance.name().to_owned() })?;
         if let Some(lane) = self.free() {
             return Ok(self.admit(lane, room));
         }
@@ -130,19 +184,6 @@ impl Pool {
             return Err(ConnectError::JustFailed { instance: instance.name().to_owned() });
         }
         Ok(self.admit(self.open(instance).await?, room))
-    }
-
-    /// A connection that is new, for a request after some on kept connections were lost: those may have gone stale.
-    pub(crate) async fn dial(&self, instance: &Instance) -> Result<Ticket, ConnectError> {
-        let room = self.room(instance)?;
-        Ok(self.admit(self.open(instance).await?, room))
-    }
-
-    /// A connection for one request that hopes for an upgrade: HTTP/1.1 whatever the others speak, and never kept.
-    pub(crate) async fn single(&self, instance: &Instance) -> Result<Ticket, ConnectError> {
-        let room = self.room(instance)?;
-        let wire = wire::open(instance, UPGRADE).await?;
-        Ok(Ticket { wire, kept: None, _place: None, _room: room })
     }
 
     fn room(&self, instance: &Instance) -> Result<OwnedSemaphorePermit, ConnectError> {
@@ -174,11 +215,10 @@ impl Pool {
             }
             Free::Http1(sender) => (Wire::Http1(sender), None),
         };
-        Ticket { wire, kept: Some(kept), _place: place, _room: room }
+        Ticket { wire, kept: Some(kept), place, _room: room }
     }
 
-    /// Keeps no connection from now on. Requests under way go on.
-    pub(crate) fn close(&self) {
+    fn close(&self) {
         let dropped = {
             let mut kept = lock(&self.kept);
             kept.is_closed = true;
@@ -235,6 +275,13 @@ impl Ticket {
         &mut self.wire
     }
 
+    /// No other request goes over this connection: it is about to end.
+    pub(crate) fn retire(&self) {
+        let Some(Place { lane, kept }) = &self.place else { return };
+        lock(kept).http2.retain(|other| !Arc::ptr_eq(other, lane));
+        lane.http2.close();
+    }
+
     /// To be called when the answer has been read. A ticket that is dropped instead takes an HTTP/1.1 connection with
     /// it, which is no loss: there is an answer on it that nobody wants.
     pub(crate) fn give_back(self) {
@@ -278,15 +325,19 @@ mod tests {
         let upstream = bare(&life, vec![server.url()]).await;
         let instance = Arc::clone(&upstream.instances()[0]);
         let most = u32::try_from(MAX_UNDER_WAY).unwrap();
-        let all = Arc::clone(&instance.pool.room).acquire_many_owned(most).await.unwrap();
-        let send = || upstream.forward(Request::new(RequestBody::default()), Affinity(0));
+        let room = &instance.pool.known.room;
+        let all = Arc::clone(room).acquire_many_owned(most).await.unwrap();
+        let known = || Request::get("/").header("authorization", "Bearer x").body(RequestBody::default());
+        let send = || upstream.forward(known().unwrap(), Affinity(0));
         let error = send().await.unwrap_err();
         assert!(matches!(error, ForwardError::Unreachable(ConnectError::Full { .. })), "{error}");
         assert!(!instance.is_suspect());
+        let stranger = upstream.forward(Request::new(RequestBody::default()), Affinity(0)).await;
+        assert!(stranger.is_ok(), "they have room of their own");
         drop(all);
         let answer = send().await.unwrap();
-        assert_eq!(instance.pool.room.available_permits(), MAX_UNDER_WAY - 1, "held while the answer is");
+        assert_eq!(room.available_permits(), MAX_UNDER_WAY - 1, "held while the answer is");
         drop(answer);
-        assert_eq!(instance.pool.room.available_permits(), MAX_UNDER_WAY);
+        assert_eq!(room.available_permits(), MAX_UNDER_WAY);
     }
 }

@@ -30,6 +30,10 @@ use weir_daemon::Lifecycle;
 
 use crate::{BoxError, Origin, Upstream, UpstreamOptions};
 
+mod frames;
+
+pub(crate) use frames::{Act, Asked, FrameServer};
+
 pub(crate) type TestBody = UnsyncBoxBody<Bytes, BoxError>;
 
 /// What the server speaks.

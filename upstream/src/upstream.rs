@@ -19,6 +19,7 @@ use crate::{
     forward::Affinity,
     instance::Instance,
     kubeconfig::{self, ExportError, Origin},
+    strangers::Refused,
 };
 
 /// How often the addresses of the server are looked up again.
@@ -40,6 +41,7 @@ pub struct Upstream(Arc<Shared>);
 struct Shared {
     instances: ArcSwap<Vec<Arc<Instance>>>,
     access: Arc<Access>,
+    refused: Refused,
     lifecycle: Lifecycle,
 }
 
@@ -59,8 +61,12 @@ impl Upstream {
         let server = if urls.is_empty() { Some(target(&config.cluster_url)?) } else { None };
         let named = urls.iter().map(target).collect::<Result<Vec<_>, _>>()?;
         let access = Arc::new(Access::new(origin, config).await?);
-        let upstream =
-            Self(Arc::new(Shared { instances: ArcSwap::default(), access, lifecycle: lifecycle.clone() }));
+        let upstream = Self(Arc::new(Shared {
+            instances: ArcSwap::default(),
+            access,
+            refused: Refused::default(),
+            lifecycle: lifecycle.clone(),
+        }));
         match server {
             Some(server) => {
                 upstream.0.replace(look_up(&server).await.unwrap_or_else(|| vec![server.clone()]));
@@ -88,6 +94,11 @@ impl Upstream {
             return Err(ExportError::ClientCertificate);
         }
         kubeconfig::export(server, ca_pem, self.0.access.user())
+    }
+
+    /// The credentials that upstream does not know.
+    pub(crate) fn refused(&self) -> &Refused {
+        &self.0.refused
     }
 
     /// The instances in the order in which a request tries them: those of its affinity first, suspects last.

@@ -2,6 +2,7 @@
 //! both kinds of connection share, weir's own and the pooled ones, is here.
 
 use std::{
+    error::Error,
     future::Future,
     pin::Pin,
     sync::{
@@ -17,6 +18,7 @@ use hyper::{
     client::conn::{TrySendError, http1, http2},
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::sync::watch;
 use tracing::debug;
 
 use crate::{
@@ -71,14 +73,31 @@ pub(crate) struct Http2 {
     sender: http2::SendRequest<RequestBody>,
     /// How many streams the other end takes, as far as it has said so.
     max_streams: Arc<AtomicUsize>,
+    course: watch::Sender<Course>,
+}
+
+/// Where a connection is between its first request and its last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Course {
+    Open,
+    /// It is given no requests any more; answers may still come.
+    Closing,
+    /// Nor does it take those that wait in its queue.
+    Ended,
 }
 
 /// Why a request has no answer.
 pub(crate) enum Lost {
-    /// It was never sent and is given back.
-    Unsent(Box<Request<RequestBody>>, hyper::Error),
+    /// It was never sent.
+    Unsent(hyper::Error),
+    /// Nothing will ever send it.
+    Stuck,
+    /// The other end has said that it did not look at it.
+    Refused(hyper::Error),
     /// It may have been carried out.
     Sent(hyper::Error),
+    /// It may have been carried out, and the wait was given up.
+    Silent,
 }
 
 /// Opens a connection to the instance and remembers how that went.
@@ -142,8 +161,16 @@ async fn http2_wire(instance: &Instance, stream: Stream, windows: Windows) -> Re
         told.store(connection.current_max_send_streams(), Ordering::Relaxed);
         polled
     });
-    spawn_driver(instance, watched);
-    Ok(Wire::Http2(Http2 { sender, max_streams }))
+    let course = watch::Sender::new(Course::Open);
+    let told = course.clone();
+    let driver = async move {
+        // The connection is dropped with its queue before the word goes out.
+        let result = watched.await;
+        told.send_replace(Course::Ended);
+        result
+    };
+    spawn_driver(instance, driver);
+    Ok(Wire::Http2(Http2 { sender, max_streams, course }))
 }
 
 async fn http1_wire(instance: &Instance, stream: Stream) -> Result<Wire, hyper::Error> {
@@ -166,7 +193,7 @@ where
     let name = instance.name().to_owned();
     instance.lifecycle.spawn("upstream connection", async move {
         if let Err(error) = connection.await {
-            debug!(instance = name, error = &error as &dyn std::error::Error, "upstream connection broke");
+            debug!(instance = name, error = &error as &dyn Error, "upstream connection broke");
         }
     });
 }
@@ -204,6 +231,19 @@ impl Wire {
         Ok(())
     }
 
+    /// Ready when the connection has come so far. An HTTP/1.1 connection has one request, and never does.
+    pub(crate) fn until(&self, course: Course) -> impl Future<Output = ()> + Send + use<> {
+        let told = match self {
+            Self::Http2(http2) => Some(http2.course.subscribe()),
+            Self::Http1(_) => None,
+        };
+        async move {
+            let Some(mut told) = told else { return std::future::pending().await };
+            // Without a sender there is no connection.
+            drop(told.wait_for(|now| *now >= course).await);
+        }
+    }
+
     /// Sends an addressed request.
     pub(crate) async fn send(&mut self, request: Request<RequestBody>) -> Result<Response<Incoming>, Lost> {
         match self {
@@ -221,6 +261,15 @@ impl Http2 {
         self.sender.is_closed()
     }
 
+    /// To be called when it is to get no more requests.
+    pub(crate) fn close(&self) {
+        self.course.send_if_modified(|course| {
+            let is_news = *course < Course::Closing;
+            *course = (*course).max(Course::Closing);
+            is_news
+        });
+    }
+
     pub(crate) fn max_streams(&self) -> usize {
         self.max_streams.load(Ordering::Relaxed)
     }
@@ -230,9 +279,30 @@ impl Http2 {
 
 impl From<TrySendError<Request<RequestBody>>> for Lost {
     fn from(mut error: TrySendError<Request<RequestBody>>) -> Self {
-        match error.take_message() {
-            Some(request) => Self::Unsent(Box::new(request), error.into_error()),
-            None => Self::Sent(error.into_error()),
+        let was_sent = error.take_message().is_none();
+        let error = error.into_error();
+        match was_sent {
+            false => Self::Unsent(error),
+            true if is_refusal(&error) => Self::Refused(error),
+            true => Self::Sent(error),
         }
     }
+}
+
+/// Whether the other end has said that it did not look at this request. h2 fails a stream with the GOAWAY of the other end
+/// only if the stream came after the last that this GOAWAY names, or was not begun when it came; the streams before fail
+/// when the connection does, and that error is another one. REFUSED_STREAM says it of one stream.
+///
+/// hyper looks for a GOAWAY once more right after it made the stream. One that comes in this instant, names the stream and
+/// so has seen its head is mistaken for a proof; no body was sent by then, and the stream is reset.
+fn is_refusal(error: &hyper::Error) -> bool {
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        if let Some(h2) = error.downcast_ref::<h2::Error>() {
+            let is_refused_stream = h2.is_reset() && h2.reason() == Some(h2::Reason::REFUSED_STREAM);
+            return h2.is_remote() && (h2.is_go_away() || is_refused_stream);
+        }
+        cause = error.source();
+    }
+    false
 }
