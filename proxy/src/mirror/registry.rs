@@ -114,9 +114,11 @@ impl Mirrors {
         drop(entry);
         if is_new || is_due {
             let (mirrors, resource) = (self.clone(), resource.clone());
+            let stop = self.lifecycle.token().clone();
             self.lifecycle.spawn(format!("start mirror {resource}"), async move {
-                let state = mirrors.load(&resource).await;
-                sender.send_replace(state);
+                if let Some(state) = stop.run_until_cancelled(mirrors.load(&resource)).await {
+                    sender.send_replace(state);
+                }
             });
         }
         receiver
@@ -174,14 +176,23 @@ impl Mirrors {
             .collect();
         for (index, node) in nodes.iter().enumerate() {
             let carry = subscriber::run(feed.clone(), node.clone(), SubscriberId(index as u64), self.started);
-            self.lifecycle.spawn_critical(format!("shard {index} of {resource}"), carry);
+            self.carry(format!("shard {index} of {resource}"), carry);
         }
         let fanout = Arc::new(Fanout::new(Shards::new(nodes)));
-        self.lifecycle.spawn_critical(format!("fan-out of {resource}"), fanout.clone().run());
+        self.carry(format!("fan-out of {resource}"), fanout.clone().run());
         let reader = Reader::new(self.upstream.clone(), spec.clone(), (feed.clone(), asking), first);
-        self.lifecycle.spawn_critical(format!("feed of {resource}"), reader.run());
+        self.carry(format!("feed of {resource}"), reader.run());
         let mirror = Arc::new(Mirror::new(spec, feed, fanout));
-        self.lifecycle.spawn_critical(format!("restores of {resource}"), mirror.clone().follow_restores());
+        self.carry(format!("restores of {resource}"), mirror.clone().follow_restores());
         Ok(mirror)
+    }
+
+    /// Spawns a task that a mirror cannot do without. It ends when the process is told to stop.
+    fn carry(&self, name: String, task: impl Future<Output = ()> + Send + 'static) {
+        let stop = self.lifecycle.token().clone();
+        self.lifecycle.spawn_critical(name, async move {
+            // Whether it was told or ended by itself, the lifecycle knows.
+            let _ = stop.run_until_cancelled(task).await;
+        });
     }
 }
