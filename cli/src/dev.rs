@@ -6,10 +6,14 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anyhow::anyhow;
 use clap::Args;
+use weir_core::{GroupVersionResource, Status};
 use weir_daemon::Lifecycle;
 use weir_daemon::tls::ServerTls;
-use weir_sim::{Churn, ChurnShape, ClusterConfig, Handle, Listen, Sim, SimConfig};
+use weir_sim::{
+    Churn, ChurnShape, ClusterConfig, Handle, Listen, Node, Op, ResourceInfo, Scope, Sim, SimConfig, object,
+};
 use weir_upstream::{Origin, Upstream, UpstreamOptions};
 
 use crate::fault::Fault;
@@ -50,6 +54,8 @@ pub(crate) async fn dev(arguments: DevArguments) -> Result<(), Fault> {
     arguments.listen.start_logging()?;
     let lifecycle = Lifecycle::new();
     let sim = arguments.simulation();
+    sim.with(define_gauges)
+        .map_err(|status| Fault::failed("define the custom resource", anyhow!(status.message)))?;
     let churn = sim.with(|cluster| Churn::fill(cluster, arguments.seed, arguments.shape()));
     let cluster = Cluster::start(&sim, arguments.instances).await?;
     let upstream = cluster.upstream(&lifecycle).await?;
@@ -131,6 +137,35 @@ impl Cluster {
             tracing::debug!(%error, "left files of the simulated cluster behind");
         }
     }
+}
+
+/// Defines the custom resource that the churn writes. Upstream says by its definition that a resource is a custom one and
+/// which of its fields can be selected; without it the kind passes for a built-in one, whose bytes differ.
+fn define_gauges(cluster: &mut weir_sim::Cluster) -> Result<(), Status> {
+    let definitions = GroupVersionResource::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
+    let info = ResourceInfo::built_in(definitions, "CustomResourceDefinition", Scope::Cluster);
+    let resource = cluster.register(info);
+    let gauges = weir_sim::gauges();
+    let fields = gauges.selectable.iter().map(|path| object([("jsonPath", Node::from(format!(".{path}")))]));
+    let fields = Node::Array(fields.collect());
+    let version = object([
+        ("name", Node::from(&*gauges.gvr.version)),
+        ("served", Node::from(true)),
+        ("storage", Node::from(true)),
+        ("selectableFields", fields),
+    ]);
+    let spec = object([
+        ("group", Node::from(&*gauges.gvr.group)),
+        (
+            "names",
+            object([("kind", Node::from(&*gauges.kind)), ("plural", Node::from(&*gauges.gvr.resource))]),
+        ),
+        ("scope", Node::from("Namespaced")),
+        ("versions", Node::Array(vec![version])),
+    ]);
+    let metadata = object([("name", Node::from(gauges.gvr.group_resource().to_string()))]);
+    let body = object([("metadata", metadata), ("spec", spec)]);
+    cluster.apply(Op::Create { resource, namespace: None, body }).map(drop)
 }
 
 fn write_files(directory: &Path, address: SocketAddr, ca_pem: &str) -> std::io::Result<()> {

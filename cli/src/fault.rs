@@ -26,9 +26,10 @@ pub(crate) enum Fault {
 // === impl Fault ===
 
 impl Fault {
-    /// A fault of the command line or of a file, with its causes in one sentence.
+    /// A fault of the command line or of a file, with its causes in one sentence. Parsers show the place below theirs.
     pub(crate) fn usage(what: &str, error: impl Into<anyhow::Error>) -> Self {
-        Self::Usage(format!("{what}: {:#}", error.into()))
+        let causes = format!("{:#}", error.into());
+        Self::Usage(format!("{what}: {}", causes.lines().next().unwrap_or_default()))
     }
 
     /// A failure while doing `what`.

@@ -23,7 +23,7 @@ pub static MALLOC_CONF: &[u8] = b"background_thread:true,dirty_decay_ms:1000,muz
 
 /// A sharded watch cache and API proxy in front of kube-apiserver.
 #[derive(Debug, Parser)]
-#[command(version, propagate_version = true, max_term_width = 100)]
+#[command(name = "weir", version, propagate_version = true, max_term_width = 100)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

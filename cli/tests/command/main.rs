@@ -1,0 +1,7 @@
+//! The binary as a person or a script runs it: what it prints, what it exits with. What it serves is tested in process, in
+//! the crate `tests`.
+
+#[cfg(test)]
+mod dev;
+#[cfg(test)]
+mod usage;

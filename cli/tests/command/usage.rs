@@ -1,0 +1,175 @@
+//! What a person gets who types a wrong command line: one sentence that says what is wrong, and exit code 2. Nothing here
+//! needs an upstream; where a file is at fault, weir must say so before it tries to reach one.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use assert_cmd::Command;
+
+/// A directory that is removed with its value.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("weir-usage-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn write(&self, name: &str, text: &str) -> String {
+        let path = self.0.join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
+
+fn weir(arguments: &[&str]) -> Command {
+    let mut command = Command::cargo_bin("weir").unwrap();
+    command
+        .args(arguments)
+        .env_remove("KUBECONFIG")
+        .env("HOME", "/nonexistent")
+        .timeout(Duration::from_secs(60));
+    command
+}
+
+/// What weir says of a wrong command line.
+#[track_caller]
+fn refusal(arguments: &[&str]) -> String {
+    let output = weir(arguments).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+    assert!(output.stdout.is_empty(), "{arguments:?}: {:?}", String::from_utf8_lossy(&output.stdout));
+    said
+}
+
+/// One sentence, with these words in it; the log before it complains of nothing.
+#[track_caller]
+fn refused(arguments: &[&str], words: &[&str]) {
+    let said = refusal(arguments);
+    let mut log: Vec<_> = said.lines().collect();
+    let sentence = log.pop().unwrap();
+    assert!(log.iter().all(|line| line.contains(" INFO ")), "{arguments:?}: {said}");
+    assert!(sentence.starts_with("weir: "), "{said}");
+    for word in words {
+        assert!(sentence.contains(word), "{word} in {sentence}");
+    }
+}
+
+fn kubeconfig(user: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
+         clusters: [{{name: c, cluster: {{server: \"https://127.0.0.1:9\"}}}}]\n\
+         users: [{{name: u, user: {user}}}]\ncontexts: [{{name: c, context: {{cluster: c, user: u}}}}]\n"
+    )
+}
+
+#[test]
+fn help_names_every_command_and_option() {
+    let output = weir(&["--help"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!((output.status.code(), output.stderr.is_empty()), (Some(0), true));
+    for word in ["serve", "dev", "--help", "--version"] {
+        assert!(text.contains(word), "{word} in {text}");
+    }
+    let output = weir(&["serve", "--help"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let options = [
+        "--kubeconfig",
+        "--upstream",
+        "--listen",
+        "--shards",
+        "--mirror",
+        "--write-kubeconfig",
+        "--tls-cert",
+    ];
+    for word in options {
+        assert!(text.contains(word), "{word} in {text}");
+    }
+}
+
+#[test]
+fn the_version_is_the_packages() {
+    let output = weir(&["--version"]).output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("weir {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn without_a_command_weir_says_how_it_is_used() {
+    assert!(refusal(&[]).contains("Usage: weir"));
+    assert!(refusal(&["nonsense"]).contains("'nonsense'"));
+}
+
+#[test]
+fn wrong_flags_are_named() {
+    for (arguments, word) in [
+        (&["serve", "--nonsense"][..], "--nonsense"),
+        (&["serve", "--listen", "nonsense"], "--listen"),
+        (&["serve", "--listen"], "--listen"),
+        (&["serve", "--shards", "0"], "--shards"),
+        (&["serve", "--shards", "257"], "--shards"),
+        (&["serve", "--upstream", "http://[nonsense"], "--upstream"),
+        (&["serve", "--tls-cert", "a.crt"], "--tls-key"),
+        (&["serve", "--kubeconfig", "a", "--in-cluster"], "--in-cluster"),
+        (&["dev", "--instances", "0"], "--instances"),
+        (&["dev", "--seed", "x"], "--seed"),
+    ] {
+        assert!(refusal(arguments).contains(word), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_kubeconfig_that_cannot_be_used_is_named_in_one_sentence() {
+    let directory = Directory::new("kubeconfig");
+    refused(&["serve", "--kubeconfig", "/nonexistent/config"], &["/nonexistent/config"]);
+    let broken = directory.write("broken", "clusters: [");
+    refused(&["serve", "--kubeconfig", &broken], &["--kubeconfig"]);
+    let empty = directory.write("empty", "apiVersion: v1\nkind: Config\n");
+    refused(&["serve", "--kubeconfig", &empty], &["--kubeconfig"]);
+    let token = directory.write("token", &kubeconfig("{token: t}"));
+    refused(&["serve", "--kubeconfig", &token, "--context", "absent"], &["absent"]);
+    refused(&["serve", "--in-cluster"], &[]);
+}
+
+#[test]
+fn a_kubeconfig_for_clients_with_a_certificate_is_refused_and_not_written() {
+    let directory = Directory::new("certificate");
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = rcgen::CertificateParams::new(Vec::<String>::new()).unwrap().self_signed(&key).unwrap();
+    let (certificate, key) =
+        (directory.write("u.crt", &certificate.pem()), directory.write("u.key", &key.serialize_pem()));
+    let user = format!("{{client-certificate: {certificate:?}, client-key: {key:?}}}");
+    let from = directory.write("kubeconfig", &kubeconfig(&user));
+    let to = directory.path("written");
+    let listen = ["--listen", "127.0.0.1:0"];
+    let arguments = [&["serve", "--kubeconfig", &from, "--write-kubeconfig", &to][..], &listen].concat();
+    refused(&arguments, &["--write-kubeconfig", "client certificate"]);
+    assert!(!std::path::Path::new(&to).exists());
+}
+
+#[test]
+fn a_place_to_listen_or_a_certificate_that_cannot_be_had_is_named() {
+    let directory = Directory::new("listen");
+    let from = directory.write("kubeconfig", &kubeconfig("{token: t}"));
+    let first = ["serve", "--kubeconfig", from.as_str()];
+    let serve = |more: &[&'static str]| [&first[..], more].concat();
+    refused(&serve(&["--listen", "0.0.0.0:0"]), &["--listen", "loopback"]);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    refused(&["serve", "--kubeconfig", &from, "--listen", &address], &["--listen", &address]);
+    let none =
+        ["--listen", "127.0.0.1:0", "--tls-cert", "/nonexistent/a.crt", "--tls-key", "/nonexistent/a.key"];
+    refused(&serve(&none), &["/nonexistent/a.crt"]);
+    let unwritable = ["--listen", "127.0.0.1:0", "--write-kubeconfig", "/nonexistent/there"];
+    refused(&serve(&unwritable), &["--write-kubeconfig"]);
+}
