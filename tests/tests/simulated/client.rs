@@ -262,7 +262,7 @@ impl Whole {
 
     /// An answer from the mirror, as it has to be.
     #[track_caller]
-    pub(crate) fn from_mirror(self) -> Self {
+    pub(crate) fn mirrored(self) -> Self {
         assert_eq!((self.code, self.answered_by()), (200, "mirror"), "{}", self.text());
         self
     }

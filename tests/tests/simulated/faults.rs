@@ -213,7 +213,7 @@ async fn rf09_first_lists_that_break_off_or_are_refused_are_read_again() {
     let pods = world.collection("pods");
     let lists: Vec<_> = world.feed_lists(&pods, 0).iter().map(|line| line.code).collect();
     assert!(lists.len() <= 6, "{lists:?}");
-    let list = world.client.get(&Choice::all(&pods).path("resourceVersion=0")).await.from_mirror();
+    let list = world.client.get(&Choice::all(&pods).path("resourceVersion=0")).await.mirrored();
     let (meta, items) = pods.items(&list);
     let listing = Listing { at: meta.at(), items, ..Listing::default() };
     pods.truth(&world.sim).check_list(&Choice::all(&pods), &listing);
@@ -228,7 +228,7 @@ async fn cs02_a_lagging_instance_delays_its_clients_and_shows_them_nothing_wrong
     for behind in [3, 30, 1] {
         instance.delay(behind);
         world.churn(40);
-        let list = world.client.get(&Choice::all(&pods).path("resourceVersion=0")).await.from_mirror();
+        let list = world.client.get(&Choice::all(&pods).path("resourceVersion=0")).await.mirrored();
         let (meta, items) = pods.items(&list);
         let listing = Listing { at: meta.at(), items, ..Listing::default() };
         pods.truth(&world.sim).check_list(&Choice::all(&pods), &listing);
@@ -244,7 +244,7 @@ async fn rl02_a_new_default_of_a_custom_resource_ends_its_watches_and_shows_in_l
     let world = World::start(38).await;
     let gauges = world.collection("gauges.metering.weir.test");
     let all = Choice::all(&gauges);
-    let stream = world.client.watch(&all.path("watch=1&resourceVersion=0")).await.from_mirror();
+    let stream = world.client.watch(&all.path("watch=1&resourceVersion=0")).await.mirrored();
     let pods = world.collection("pods");
     let mut untouched = world
         .client
@@ -255,7 +255,7 @@ async fn rl02_a_new_default_of_a_custom_resource_ends_its_watches_and_shows_in_l
     world.churn_and(3, |cluster| cluster.inject(Fault::AddDefault { resource: gauges.id, path, value }));
     let events = stream.rest().await;
     assert!(events[events.len() - 2].is_expired(), "{:?}", events.last());
-    let list = world.client.get(&all.path("resourceVersion=0")).await.from_mirror();
+    let list = world.client.get(&all.path("resourceVersion=0")).await.mirrored();
     let (meta, items) = gauges.items(&list);
     assert_eq!(items.len(), gauges.truth(&world.sim).count(&all));
     assert!(items.iter().all(|item| item.body.windows(16).any(|text| text == br#""colour":"green""#)));
@@ -272,7 +272,7 @@ async fn streams_that_end_cleanly_are_gone_on_with() {
     let mark = world.mark();
     let choice = Choice::all(&maps).named("a");
     let path = choice.path(&format!("watch=1&resourceVersion={}", world.head()));
-    let mut stream = world.client.watch(&path).await.from_mirror();
+    let mut stream = world.client.watch(&path).await.mirrored();
     for _ in 0..10 {
         let created = world.create("team-1", "a");
         assert_eq!(stream.change().await.version.rv, created);

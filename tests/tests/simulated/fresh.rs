@@ -64,7 +64,7 @@ async fn cs03_a_quiet_collection_is_proved_fresh_while_others_go_on() {
         let key = weir_sim::StoreKey::new(None, "node-0");
         world.sim.apply(weir_sim::Op::Patch { resource: node, key, patch }).unwrap();
         let head = world.head();
-        let list = world.client.get(&Choice::all(&maps).path("")).await.from_mirror();
+        let list = world.client.get(&Choice::all(&maps).path("")).await.mirrored();
         assert!(maps.items(&list).0.at() >= head);
     }
 }
@@ -108,7 +108,7 @@ async fn cs08_gets_are_never_older_than_what_was_acknowledged() {
             assert_eq!(get.json()["metadata"]["resourceVersion"], written.to_string());
         }
         world.settled(&maps).await;
-        let any = world.client.get(&format!("{path}?resourceVersion=0")).await.from_mirror();
+        let any = world.client.get(&format!("{path}?resourceVersion=0")).await.mirrored();
         assert_eq!(any.text(), unset.text());
     }
     world.delete("team-0", "a");
@@ -141,5 +141,5 @@ async fn rf08_a_revision_that_nobody_has_is_waited_for_and_then_too_large() {
         world.create("team-0", "two");
     };
     let (list, ()) = tokio::join!(world.client.get(&path), write);
-    assert!(maps.items(&list.from_mirror()).0.at().get() >= soon);
+    assert!(maps.items(&list.mirrored()).0.at().get() >= soon);
 }

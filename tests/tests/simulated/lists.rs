@@ -20,7 +20,7 @@ async fn pages(client: &Client, choice: &Choice, more: &str) -> Listing {
             "" => choice.path(more),
             token => choice.path(&format!("limit=7&continue={token}")),
         };
-        let page = client.get(&path).await.from_mirror();
+        let page = client.get(&path).await.mirrored();
         let (meta, items) = choice.collection.items(&page);
         if listing.items.is_empty() {
             listing.at = meta.at();
@@ -37,7 +37,7 @@ async fn pages(client: &Client, choice: &Choice, more: &str) -> Listing {
 /// Both answers to the same request for an exact state.
 async fn same_bytes(world: &World, choice: &Choice, at: ResourceVersion, more: &str) {
     let path = choice.path(&format!("resourceVersion={at}&resourceVersionMatch=Exact&{more}"));
-    let ours = world.client.get(&path).await.from_mirror();
+    let ours = world.client.get(&path).await.mirrored();
     let theirs = world.upstream(0).get(&path).await;
     assert_eq!(theirs.code, 200, "{}", theirs.text());
     assert_eq!(ours.text(), theirs.text(), "{path}");
@@ -64,7 +64,7 @@ async fn a_list_is_upstreams_own_bytes_at_its_revision() {
         world.settled(&collection).await;
         let mark = world.mark();
         for choice in selections(&collection) {
-            let any = world.client.get(&choice.path("resourceVersion=0")).await.from_mirror();
+            let any = world.client.get(&choice.path("resourceVersion=0")).await.mirrored();
             let (meta, items) = collection.items(&any);
             let listing = Listing { at: meta.at(), items, ..Listing::default() };
             collection.truth(&world.sim).check_list(&choice, &listing);
@@ -72,7 +72,7 @@ async fn a_list_is_upstreams_own_bytes_at_its_revision() {
                 same_bytes(&world, &choice, meta.at(), more).await;
             }
             let exact = choice.path(&format!("resourceVersion={}&resourceVersionMatch=Exact", meta.at()));
-            assert_eq!(any.text(), world.client.get(&exact).await.from_mirror().text());
+            assert_eq!(any.text(), world.client.get(&exact).await.mirrored().text());
         }
         world.answered_by_weir(mark);
     }

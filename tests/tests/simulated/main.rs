@@ -3,17 +3,31 @@
 //!
 //! Time is real, so nothing here waits for a time to pass where it can wait for something to happen.
 
+#[cfg(test)]
 mod client;
+#[cfg(test)]
 mod faults;
+#[cfg(test)]
 mod fresh;
+#[cfg(test)]
 mod lists;
+#[cfg(test)]
 mod options;
+#[cfg(test)]
 mod restores;
+#[cfg(test)]
 mod rights;
+#[cfg(test)]
 mod shards;
+#[cfg(test)]
 mod slow;
+#[cfg(test)]
 mod stream;
+#[cfg(test)]
 mod truth;
+#[cfg(test)]
 mod watcher;
+#[cfg(test)]
 mod watches;
+#[cfg(test)]
 mod world;

@@ -152,7 +152,7 @@ async fn ct02_a_watch_lasts_as_long_as_it_was_asked_to() {
     let (world, maps) = quiet(95).await;
     let began = tokio::time::Instant::now();
     let path = format!("{}?watch=1&resourceVersion={}&timeoutSeconds=2", maps.path(None), world.head());
-    let rest = world.client.watch(&path).await.from_mirror().rest().await;
+    let rest = world.client.watch(&path).await.mirrored().rest().await;
     let lasted = began.elapsed().as_secs_f64();
     assert_eq!(rest, [crate::stream::Event::End]);
     assert!((1.99..4.0).contains(&lasted), "{lasted} s");

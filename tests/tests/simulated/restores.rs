@@ -34,7 +34,7 @@ async fn cs05_after_a_restore_all_watches_end_and_the_old_history_is_gone() {
     for choice in &choices {
         for after in [fork, old] {
             let path = choice.path(&format!("watch=1&allowWatchBookmarks=true&resourceVersion={after}"));
-            streams.push(world.client.watch(&path).await.from_mirror());
+            streams.push(world.client.watch(&path).await.mirrored());
         }
     }
     world.sim.restore();
@@ -67,7 +67,7 @@ async fn cs05_a_new_history_that_has_overtaken_the_old_one_is_noticed() {
     let old = pods.truth(&world.sim).now().last();
     let all = Choice::all(&pods);
     let path = all.path(&format!("watch=1&resourceVersion={old}"));
-    let stream = world.client.watch(&path).await.from_mirror();
+    let stream = world.client.watch(&path).await.mirrored();
     // Numbers alone show nothing: when weir connects again, upstream is beyond where it was.
     world.churn_and(0, |cluster| cluster.inject(weir_sim::Fault::Restore));
     world.churn(60);
@@ -88,7 +88,7 @@ async fn cs05_a_watch_list_after_a_restore_goes_on_in_the_new_history() {
     world.create("team-0", "lost");
     world.settled(&maps).await;
     let path = choice.path(&format!("watch=1&resourceVersion={}", world.head()));
-    let stream = world.client.watch(&path).await.from_mirror();
+    let stream = world.client.watch(&path).await.mirrored();
     world.sim.restore();
     assert!(stream.rest().await[0].is_expired());
     let query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0\

@@ -37,9 +37,9 @@ async fn callers_without_rights_get_upstreams_own_refusal() {
         assert_eq!(passes(&world, &bob, &there, path).await, 403, "{path}");
     }
     let own = "/api/v1/namespaces/team-0/configmaps?resourceVersion=0";
-    bob.get(own).await.from_mirror();
-    bob.watch(&format!("{own}&watch=1")).await.from_mirror();
-    bob.get("/api/v1/namespaces/team-0/configmaps/settings-0?resourceVersion=0").await.from_mirror();
+    bob.get(own).await.mirrored();
+    bob.watch(&format!("{own}&watch=1")).await.mirrored();
+    bob.get("/api/v1/namespaces/team-0/configmaps/settings-0?resourceVersion=0").await.mirrored();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -120,7 +120,7 @@ async fn au07_rights_that_are_given_or_taken_count_for_the_next_request() {
         assert_eq!(bob.get(&pods).await.code, 403);
         let may = Right::new(&["list", "watch"], "", &["pods"]);
         world.sim.with_users(|users| users.set(BOB, User::named("bob").may(may)));
-        bob.get(&pods).await.from_mirror();
+        bob.get(&pods).await.mirrored();
         world.sim.with_users(|users| users.set(BOB, User::named("bob")));
     }
     world.sim.with_users(|users| users.revoke(BOB));

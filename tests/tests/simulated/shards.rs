@@ -33,7 +33,7 @@ async fn sh01_parts_join_to_the_whole_in_lists_pages_and_watch_lists() {
             let (mut listed, mut streamed) = (Vec::new(), Vec::new());
             for range in parts(count) {
                 let choice = Choice::all(&collection).uids(range);
-                let list = world.client.get(&choice.path("resourceVersion=0")).await.from_mirror();
+                let list = world.client.get(&choice.path("resourceVersion=0")).await.mirrored();
                 let (meta, items) = collection.items(&list);
                 let selector = list.json()["metadata"]["shardInfo"]["selector"].as_str().unwrap().to_owned();
                 assert_eq!(selector, header(&list.headers, "weir-shard-selector"));
@@ -45,7 +45,7 @@ async fn sh01_parts_join_to_the_whole_in_lists_pages_and_watch_lists() {
                     "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0\
                      &allowWatchBookmarks=true",
                 );
-                let mut stream = world.client.watch(&path).await.from_mirror();
+                let mut stream = world.client.watch(&path).await.mirrored();
                 assert_eq!(header(&stream.headers, "weir-shard-selector"), selector);
                 for line in stream.initial_lines().await {
                     if let Event::Change(seen) = Event::parse(&line) {
@@ -68,7 +68,7 @@ async fn sh07_objects_without_a_namespace_lie_in_the_part_of_the_empty_text() {
     let mut counts = Vec::new();
     for range in parts(16) {
         let choice = Choice::all(&nodes).namespaces(range);
-        let list = world.client.get(&choice.path("resourceVersion=0")).await.from_mirror();
+        let list = world.client.get(&choice.path("resourceVersion=0")).await.mirrored();
         counts.push(nodes.items(&list).1.len());
     }
     let mut expected = vec![0; 16];
@@ -118,7 +118,7 @@ async fn sh10_a_selector_in_a_pair_that_cannot_be_decoded_is_400() {
         }
     }
     let spelled = "%73hard%53elector=shardRange(object.metadata.uid%2C'0x0'%2C'0x8')";
-    world.client.get(&format!("/api/v1/pods?resourceVersion=0&{spelled}")).await.from_mirror();
+    world.client.get(&format!("/api/v1/pods?resourceVersion=0&{spelled}")).await.mirrored();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -179,7 +179,7 @@ async fn sh05_events_reach_their_part_and_no_other() {
     for range in parts(3) {
         let choice = Choice::all(&pods).uids(range).tier("front");
         let path = choice.path(&format!("watch=1&resourceVersion={after}"));
-        streams.push((choice, world.client.watch(&path).await.from_mirror()));
+        streams.push((choice, world.client.watch(&path).await.mirrored()));
     }
     world.churn(150);
     let truth = pods.truth(&world.sim);

@@ -48,7 +48,7 @@ async fn stuck(world: &World, maps: &Collection) -> (Watching, Watch, Watcher, C
     let after = world.head();
     let choice = Choice::all(maps).in_namespace("team-0");
     let path = choice.path(&format!("watch=1&resourceVersion={after}"));
-    let stream = world.client.narrow().watch(&path).await.from_mirror();
+    let stream = world.client.narrow().watch(&path).await.mirrored();
     let healthy = Watcher::start(world, choice.clone(), (Start::List, Resumes::WhenEnded), 1).await;
     (stream, Watch::starting_at(after), healthy, choice)
 }
@@ -113,9 +113,9 @@ async fn ov06_a_list_that_is_not_read_holds_up_nobody_and_stays_exact() {
     world.churn(100);
     let truth = maps.truth(&world.sim);
     watcher.finish(&world, &truth).await;
-    world.client.get(&path).await.from_mirror();
+    world.client.get(&path).await.mirrored();
     for answer in stuck {
-        let list = answer.whole().await.from_mirror();
+        let list = answer.whole().await.mirrored();
         assert!(list.body.len() > 8 * LARGE);
         let (meta, items) = maps.items(&list);
         truth.check_list(&choice, &Listing { at: meta.at(), items, ..Listing::default() });
@@ -179,10 +179,10 @@ async fn cl08_hundreds_of_watches_on_one_connection_leave_room_for_other_request
     for number in 0..300 {
         let choice = Choice::all(&maps).named(&format!("settings-{}", number % 12));
         let path = choice.path(&format!("watch=1&resourceVersion={}", world.head()));
-        streams.push(world.client.watch(&path).await.from_mirror());
+        streams.push(world.client.watch(&path).await.mirrored());
     }
     assert_eq!(world.interests(&maps), 12);
-    world.client.get(&Choice::all(&maps).path("resourceVersion=0")).await.from_mirror();
+    world.client.get(&Choice::all(&maps).path("resourceVersion=0")).await.mirrored();
     let created = world.client.send("POST", "/api/v1/namespaces/team-0/configmaps", BODY).await.whole().await;
     assert_eq!(created.code, 201, "{}", created.text());
     let written = world.patch("team-0", "settings-0", r#"{"data":{"n":"1"}}"#);

@@ -79,7 +79,7 @@ impl Watching {
 
     /// A watch of the mirror, as it has to be.
     #[track_caller]
-    pub(crate) fn from_mirror(self) -> Self {
+    pub(crate) fn mirrored(self) -> Self {
         assert_eq!(self.answered_by(), "mirror", "{}", self.path);
         self
     }

@@ -90,7 +90,7 @@ async fn bw08_bookmarks_promise_what_was_sent_and_come_to_those_who_want_them() 
         for wish in ["", "&allowWatchBookmarks=true"] {
             let after = world.mirror(&pods).window().unwrap().frontier;
             let path = choice.path(&format!("watch=1&resourceVersion={after}&timeoutSeconds=4{wish}"));
-            let stream = world.client.watch(&path).await.from_mirror();
+            let stream = world.client.watch(&path).await.mirrored();
             streams.push((choice.clone(), wish, after, stream));
         }
     }
@@ -127,7 +127,7 @@ async fn bw01_a_watch_list_is_upstreams_own_bytes() {
             Choice::all(&collection).in_namespace("nowhere"),
         ] {
             let path = choice.path(&format!("{query}0"));
-            let ours = world.client.watch(&path).await.from_mirror().initial_lines().await;
+            let ours = world.client.watch(&path).await.mirrored().initial_lines().await;
             let end = Event::parse(ours.last().unwrap());
             let Event::Bookmark { at, .. } = end else { panic!("{end:?}") };
             let path = choice.path(&format!("{query}{at}"));
@@ -155,7 +155,7 @@ async fn se02_objects_enter_and_leave_a_selection_with_upstreams_bytes() {
     world.delete("team-0", "a");
     world.create("team-0", "a");
     let path = choice.path(&format!("watch=1&resourceVersion={before}"));
-    let mut ours = world.client.watch(&path).await.from_mirror();
+    let mut ours = world.client.watch(&path).await.mirrored();
     let mut theirs = world.upstream(0).watch(&path).await;
     let mut kinds = Vec::new();
     for _ in 0..6 {
@@ -175,7 +175,7 @@ async fn wr13_a_name_that_comes_back_is_another_object_each_time() {
     let choice = Choice::all(&maps).named("a");
     let before = world.head();
     let mut stream =
-        world.client.watch(&choice.path(&format!("watch=1&resourceVersion={before}"))).await.from_mirror();
+        world.client.watch(&choice.path(&format!("watch=1&resourceVersion={before}"))).await.mirrored();
     let mut watch = Watch::starting_at(before);
     for _ in 0..100 {
         world.create("team-0", "a");
@@ -203,7 +203,7 @@ async fn cs07_a_watch_ahead_of_its_mirror_stays_open_and_gets_what_follows() {
     assert!(world.mirror(&maps).window().unwrap().frontier < at);
     let choice = Choice::all(&maps);
     let mut stream =
-        world.client.watch(&choice.path(&format!("watch=1&resourceVersion={at}"))).await.from_mirror();
+        world.client.watch(&choice.path(&format!("watch=1&resourceVersion={at}"))).await.mirrored();
     let written = world.create("team-0", "late");
     assert_eq!(stream.change().await.version.rv, written);
 }
@@ -215,8 +215,24 @@ async fn cs05_a_watch_beyond_upstream_ends_with_410() {
     let beyond = ResourceVersion::new(world.head().get() + 1_000);
     let stream =
         world.client.watch(&Choice::all(&pods).path(&format!("watch=1&resourceVersion={beyond}"))).await;
-    let rest = stream.from_mirror().rest().await;
+    let rest = stream.mirrored().rest().await;
     assert_eq!(rest, [Event::Error { code: 410, reason: "Expired".to_owned() }, Event::End]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_ends_watches_cleanly_and_leaves_no_task() {
+    let mut world = World::start(29).await;
+    let pods = world.collection("pods");
+    let mut streams = Vec::new();
+    for protocol in [Protocol::Http1, Protocol::Http2] {
+        let path = Choice::all(&pods).path(&format!("watch=1&resourceVersion={}", world.head()));
+        streams.push(world.client.speaking(protocol).watch(&path).await.mirrored());
+    }
+    let left = world.stop().await;
+    assert_eq!(left, Vec::<String>::new());
+    for stream in streams {
+        assert_eq!(stream.rest().await, [Event::End]);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -226,7 +242,7 @@ async fn both_protocols_carry_the_same_watch() {
     let path = choice.path(&format!("watch=1&resourceVersion={}&timeoutSeconds=5", world.head()));
     for protocol in [Protocol::Http1, Protocol::Http2] {
         let client = world.client.speaking(protocol);
-        let mut stream = client.watch(&path).await.from_mirror();
+        let mut stream = client.watch(&path).await.mirrored();
         let name = format!("{protocol:?}").to_lowercase();
         let written = world.create("team-0", &name);
         loop {

@@ -48,6 +48,7 @@ pub(crate) struct World {
     pub(crate) mirrors: Arc<Mirrors>,
     pub(crate) tasks: Lifecycle,
     churn: Arc<Mutex<Churn>>,
+    is_stopped: bool,
     requests: Mutex<Vec<RequestLine>>,
     instances: Vec<(Mutex<Option<Handle>>, Server)>,
     _directory: Directory,
@@ -120,7 +121,18 @@ impl World {
         let tasks = Lifecycle::new();
         let client = Client::new(server, ADMIN, tasks.clone());
         let (churn, requests) = (Arc::new(Mutex::new(churn)), Mutex::default());
-        Self { sim, client, lifecycle, mirrors, tasks, churn, requests, instances, _directory: directory }
+        Self {
+            sim,
+            client,
+            lifecycle,
+            mirrors,
+            tasks,
+            churn,
+            is_stopped: false,
+            requests,
+            instances,
+            _directory: directory,
+        }
     }
 
     /// A client of one instance, past weir.
@@ -277,6 +289,14 @@ impl World {
         assert!(foreign.is_empty(), "upstream was asked: {foreign:#?}");
     }
 
+    /// Stops weir as a signal does, and says which of its tasks did not end.
+    pub(crate) async fn stop(&mut self) -> Vec<String> {
+        self.is_stopped = true;
+        self.lifecycle.stop(StopCause::Asked);
+        let stopped = self.lifecycle.stopped(LIMIT).await;
+        stopped.left.into_iter().map(std::borrow::Cow::into_owned).collect()
+    }
+
     /// Waits until something is so.
     pub(crate) async fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
         let deadline = Instant::now() + LIMIT;
@@ -290,7 +310,7 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        let is_stopped = self.lifecycle.is_stopping();
+        let is_stopped = self.lifecycle.is_stopping() && !self.is_stopped;
         self.lifecycle.stop(StopCause::Asked);
         self.tasks.stop(StopCause::Asked);
         self.client.vanish();
