@@ -175,10 +175,19 @@ impl Client {
         Watching::new(path, answer)
     }
 
+    /// GET; `None` where the answer broke off before its head was out.
+    pub(crate) async fn open_or_broken(&self, path: &str) -> Option<Answer> {
+        self.try_send("GET", path, Bytes::new()).await.ok()
+    }
+
     pub(crate) async fn send(&self, method: &str, path: &str, body: Bytes) -> Answer {
+        self.try_send(method, path, body).await.unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    async fn try_send(&self, method: &str, path: &str, body: Bytes) -> Result<Answer, hyper::Error> {
         let sent = timeout(LIMIT, self.exchange(method, path, body)).await;
-        let (head, body) = sent.unwrap_or_else(|_| panic!("no answer to {path} in time")).into_parts();
-        Answer { code: head.status.as_u16(), headers: head.headers, body }
+        let (head, body) = sent.unwrap_or_else(|_| panic!("no answer to {path} in time"))?.into_parts();
+        Ok(Answer { code: head.status.as_u16(), headers: head.headers, body })
     }
 
     /// Ends all connections at once, as the death of the client does.
@@ -188,7 +197,12 @@ impl Client {
         open.tasks.drain(..).for_each(|task| task.abort());
     }
 
-    async fn exchange(&self, method: &str, path: &str, body: Bytes) -> Response<Incoming> {
+    async fn exchange(
+        &self,
+        method: &str,
+        path: &str,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, hyper::Error> {
         let mut request = Request::builder().method(method).body(Full::new(body)).unwrap();
         *request.headers_mut() = self.headers.clone();
         match self.protocol {
@@ -196,12 +210,12 @@ impl Client {
                 let mut sender = self.http1().await;
                 *request.uri_mut() = path.parse().unwrap();
                 request.headers_mut().insert("host", self.server.address.to_string().parse().unwrap());
-                sender.send_request(request).await.unwrap()
+                sender.send_request(request).await
             }
             Protocol::Http2 => {
                 let mut sender = self.http2().await;
                 *request.uri_mut() = format!("https://{}{path}", self.server.address).parse().unwrap();
-                sender.send_request(request).await.unwrap()
+                sender.send_request(request).await
             }
         }
     }
@@ -238,9 +252,14 @@ impl Client {
 
 impl Answer {
     pub(crate) async fn whole(self) -> Whole {
+        self.whole_or_broken().await.expect("a body that ends")
+    }
+
+    /// `None` for a body that broke off, as one that upstream breaks off has to.
+    pub(crate) async fn whole_or_broken(self) -> Option<Whole> {
         let Self { code, headers, body } = self;
         let body = timeout(LIMIT, body.collect()).await.expect("no end of the body in time");
-        Whole { code, headers, body: body.expect("a body that ends").to_bytes() }
+        Some(Whole { code, headers, body: body.ok()?.to_bytes() })
     }
 }
 

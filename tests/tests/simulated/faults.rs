@@ -42,7 +42,7 @@ async fn finish(world: &World, pods: &Collection, watchers: Vec<Watcher>) -> Vec
 #[track_caller]
 fn unnoticed(world: &World, pods: &Collection, (saw, mark): (&[Saw], usize)) {
     for saw in saw {
-        assert_eq!((saw.rounds.len(), saw.breaks), (1, 0), "a client had to begin again");
+        assert_eq!((saw.rounds.len(), saw.breaks, saw.refusals), (1, 0, 0), "a client had to begin again");
     }
     assert_eq!(world.feed_lists(pods, mark), [], "a feed listed again");
     world.answered_by_weir(mark);
@@ -105,7 +105,7 @@ async fn cl05_an_instance_that_dies_is_left_for_the_other() {
     }
     let saw = finish(&world, &pods, watchers).await;
     for saw in &saw {
-        assert_eq!((saw.rounds.len(), saw.breaks), (1, 0), "a client had to begin again");
+        assert_eq!((saw.rounds.len(), saw.breaks, saw.refusals), (1, 0, 0), "a client had to begin again");
     }
     assert_eq!(world.feed_lists(&pods, mark), [], "a feed listed again");
 }
@@ -235,7 +235,7 @@ async fn cs02_a_lagging_instance_delays_its_clients_and_shows_them_nothing_wrong
     }
     instance.catch_up();
     for saw in finish(&world, &pods, watchers).await {
-        assert_eq!((saw.rounds.len(), saw.breaks), (1, 0));
+        assert_eq!((saw.rounds.len(), saw.breaks, saw.refusals), (1, 0, 0));
     }
 }
 

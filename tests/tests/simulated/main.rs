@@ -14,6 +14,8 @@ mod lists;
 #[cfg(test)]
 mod options;
 #[cfg(test)]
+mod plans;
+#[cfg(test)]
 mod restores;
 #[cfg(test)]
 mod rights;

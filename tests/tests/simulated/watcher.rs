@@ -2,15 +2,17 @@
 //! When it is told to list again it does, and goes on in another record.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
+use tokio::time::{Instant, interval};
 use weir_core::ResourceVersion;
 use weir_core::message::EventKind;
 use weir_sim::Seed;
 use weir_tests::checker::{Item, Listing, Watch};
 
-use crate::client::Client;
+use crate::client::{Answer, Client, LIMIT};
 use crate::stream::{Event, Watching};
 use crate::truth::{Choice, Truth};
 use crate::world::World;
@@ -42,6 +44,8 @@ pub(crate) struct Saw {
     pub(crate) resumes: usize,
     /// How many streams broke.
     pub(crate) breaks: usize,
+    /// How many requests were refused.
+    pub(crate) refusals: usize,
 }
 
 /// A watcher at work.
@@ -167,8 +171,12 @@ impl Work {
         let not_older_than = self.position();
         let (mut listing, stream) = match self.start {
             Start::List => {
-                let list = self.client.get(&self.choice.path("resourceVersion=0")).await;
-                assert_eq!(list.code, 200, "{}", list.text());
+                let path = self.choice.path("resourceVersion=0");
+                let list = loop {
+                    if let Some(list) = self.insist(&path).await.whole_or_broken().await {
+                        break list;
+                    }
+                };
                 let (meta, items) = self.choice.collection.items(&list);
                 let listing = Listing { at: meta.at(), items, ..Listing::default() };
                 let stream = self.open(listing.at).await;
@@ -185,7 +193,8 @@ impl Work {
     async fn initial_events(&mut self) -> (Listing, Watching) {
         let query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0\
                      &allowWatchBookmarks=true";
-        let mut stream = self.client.watch(&self.choice.path(query)).await;
+        let path = self.choice.path(query);
+        let mut stream = Watching::new(&path, self.insist(&path).await);
         let mut listing = Listing::default();
         loop {
             match stream.next().await {
@@ -197,7 +206,12 @@ impl Work {
                     listing.at = at;
                     return (listing, stream);
                 }
-                other => panic!("{:?}: {other:?} among the initial events", self.choice),
+                // What had come is no state: it is asked for once more.
+                Event::End | Event::Break | Event::Error { .. } => {
+                    listing = Listing::default();
+                    stream = Watching::new(&path, self.insist(&path).await);
+                }
+                Event::Bookmark { .. } => panic!("{:?}: a bookmark among the initial events", self.choice),
             }
         }
     }
@@ -208,8 +222,22 @@ impl Work {
     }
 
     async fn open(&self, after: ResourceVersion) -> Watching {
-        let query = format!("watch=1&allowWatchBookmarks=true&resourceVersion={after}");
-        self.client.watch(&self.choice.path(&query)).await
+        let path = self.choice.path(&format!("watch=1&allowWatchBookmarks=true&resourceVersion={after}"));
+        Watching::new(&path, self.insist(&path).await)
+    }
+
+    /// An answer that is one; refusals are taken for what they are, a reason to try again.
+    async fn insist(&self, path: &str) -> Answer {
+        let deadline = Instant::now() + LIMIT;
+        let mut tick = interval(Duration::from_millis(20));
+        loop {
+            tick.tick().await;
+            match self.client.open_or_broken(path).await {
+                Some(answer) if answer.code == 200 => return answer,
+                _ => self.saw.lock().unwrap().refusals += 1,
+            }
+            assert!(Instant::now() < deadline, "{path}: refused for too long");
+        }
     }
 
     fn note(&self, event: &Event) {

@@ -97,6 +97,11 @@ impl World {
 
     pub(crate) async fn with(seed: u64, change: impl FnOnce(&mut Settings)) -> Self {
         println!("seed {seed}");
+        #[expect(clippy::disallowed_methods, reason = "the tester's own switch, not a setting of weir")]
+        if std::env::var("WEIR_LOG").is_ok() {
+            // Only the first world of a process can.
+            let _ = weir_daemon::telemetry::start(weir_daemon::telemetry::LogFormat::Text, None);
+        }
         let mut settings = Settings::new(seed);
         change(&mut settings);
         let sim = Sim::new(settings.sim);
