@@ -8,11 +8,17 @@ mod client;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod forms;
+#[cfg(test)]
 mod fresh;
 #[cfg(test)]
 mod lists;
 #[cfg(test)]
+mod loading;
+#[cfg(test)]
 mod options;
+#[cfg(test)]
+mod passing;
 #[cfg(test)]
 mod plans;
 #[cfg(test)]
@@ -31,5 +37,7 @@ mod truth;
 mod watcher;
 #[cfg(test)]
 mod watches;
+#[cfg(test)]
+mod windows;
 #[cfg(test)]
 mod world;
