@@ -1,5 +1,6 @@
 //! Forms of answers: what weir cannot write it passes through; and the order of keys, which is not that of names.
 
+use futures_util::future::join_all;
 use weir_sim::{Node, Op};
 
 use crate::client::Whole;
@@ -9,9 +10,9 @@ use crate::world::World;
 
 /// Both answers to a request in a form.
 async fn both(world: &World, accept: &str, path: &str) -> (Whole, Whole) {
-    let ours = world.client.with_header("accept", accept).get(path).await;
-    let theirs = world.upstream(0).with_header("accept", accept).get(path).await;
-    (ours, theirs)
+    let (ours, theirs) = (world.client.with_header("accept", accept), world.upstream(0));
+    let theirs = theirs.with_header("accept", accept);
+    tokio::join!(ours.get(path), theirs.get(path))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -45,8 +46,8 @@ async fn ng01_other_forms_are_upstreams_own() {
         "text/html",
         "application/json;q=0.1,application/yaml",
     ] {
-        for path in &paths {
-            let (ours, theirs) = both(&world, accept, path).await;
+        let answers = join_all(paths.iter().map(|path| both(&world, accept, path))).await;
+        for (path, (ours, theirs)) in paths.iter().zip(answers) {
             assert_eq!((ours.code, &ours.body), (theirs.code, &theirs.body), "{accept} {path}");
             assert_eq!(
                 ours.headers.get("content-type"),

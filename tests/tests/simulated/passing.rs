@@ -57,11 +57,11 @@ async fn ct04_while_an_instance_says_nothing_the_mirror_answers_and_what_waits_i
     world.sim.instance(feed).freeze();
     let written = world.create("team-0", "unheard");
     let thawed = async {
-        for _ in 0..3 {
-            world.client.get(&all.path("resourceVersion=0")).await.mirrored();
-            let path = all.path("watch=1&resourceVersion=0&timeoutSeconds=1");
-            assert!(world.client.watch(&path).await.mirrored().rest().await.len() > 12);
-        }
+        let (list, watch) =
+            (all.path("resourceVersion=0"), all.path("watch=1&resourceVersion=0&timeoutSeconds=1"));
+        let (list, watch) = tokio::join!(world.client.get(&list), world.client.watch(&watch));
+        assert_eq!(maps.items(&list.mirrored()).1.len(), 12);
+        assert!(watch.mirrored().rest().await.len() > 12);
         world.sim.instance(feed).thaw();
     };
     let fresh = all.path("");

@@ -2,10 +2,12 @@
 //! of the history that no longer is was shown to anyone who was told.
 
 use weir_core::ResourceVersion;
-use weir_tests::checker::Listing;
+use weir_sim::{Fault, Seed};
+use weir_tests::checker::{History, Listing};
 
+use crate::plans::seeds;
 use crate::stream::Event;
-use crate::truth::{Choice, Collection};
+use crate::truth::{Choice, Collection, Truth};
 use crate::world::World;
 
 /// A list of whatever the mirror has, judged by the history that upstream has now.
@@ -69,8 +71,7 @@ async fn cs05_a_new_history_that_has_overtaken_the_old_one_is_noticed() {
     let path = all.path(&format!("watch=1&resourceVersion={old}"));
     let stream = world.client.watch(&path).await.mirrored();
     // Numbers alone show nothing: when weir connects again, upstream is beyond where it was.
-    world.churn_and(0, |cluster| cluster.inject(weir_sim::Fault::Restore));
-    world.churn(60);
+    world.first_then_churn(|cluster| cluster.inject(Fault::Restore), 60);
     let rest = stream.rest().await;
     let is_new = |event: &Event| matches!(event, Event::Change(seen) if seen.version.rv > old);
     assert!(rest[rest.len() - 2].is_expired() && !rest.iter().any(is_new), "{rest:?}");
@@ -107,5 +108,49 @@ async fn cs05_a_watch_list_after_a_restore_goes_on_in_the_new_history() {
             }
             event => panic!("{event:?}"),
         }
+    }
+}
+
+/// Whether both histories wrote the same object at that revision, which weir would have to read more to tell apart.
+fn looks_alike(truth: &Truth, at: ResourceVersion) -> bool {
+    let written = |history: &History| {
+        let before = ResourceVersion::new(at.get() - 1);
+        history.between(before, at).first().map(|change| (change.version.uid.clone(), change.kind))
+    };
+    let [.., old, new] = &truth.lives[..] else { return false };
+    written(old) == written(new)
+}
+
+async fn restore_again_and_again(number: u64) {
+    let world = World::start(number).await;
+    let pods = world.collection("pods");
+    let all = Choice::all(&pods);
+    let mut seed = Seed::new(number);
+    for _ in 0..4 {
+        world.sim.back_up();
+        let fork = world.head();
+        while pods.truth(&world.sim).now().last() <= fork {
+            world.churn(1 + seed.below(20));
+        }
+        world.settled(&pods).await;
+        let stream = world.client.watch(&all.path("watch=1&resourceVersion=0")).await.mirrored();
+        let old = pods.truth(&world.sim).now().last();
+        // The new history is behind the old one at first, or beyond it before anyone looks.
+        world.first_then_churn(|cluster| cluster.inject(Fault::Restore), seed.below(40));
+        if looks_alike(&pods.truth(&world.sim), old) {
+            return;
+        }
+        let rest = stream.rest().await;
+        assert!(rest[rest.len() - 2].is_expired(), "fork {fork}, old {old}: {rest:?}");
+        world.churn(5);
+        world.settled(&pods).await;
+        check_list(&world, &pods, &all).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cs05_one_restore_after_the_other_each_ends_what_was_open() {
+    for seed in 0..seeds() {
+        restore_again_and_again(seed).await;
     }
 }

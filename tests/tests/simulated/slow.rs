@@ -14,6 +14,17 @@ use crate::world::World;
 /// Enough that no buffer on the way holds a few of them.
 const LARGE: usize = 256 << 10;
 
+/// A window of five events.
+fn tiny() -> WindowBounds {
+    WindowBounds {
+        max_events: 5,
+        free_bytes: 0,
+        max_percent_of_live: 0,
+        min_age: Duration::ZERO,
+        ..WindowBounds::default()
+    }
+}
+
 /// Writes a config map that is large so many times.
 fn write_large(world: &World, name: &str, times: usize) {
     for time in 0..times {
@@ -66,16 +77,7 @@ async fn ov01_a_watch_that_is_not_read_for_long_gets_every_event_later() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ov01_a_watch_that_is_not_read_for_too_long_is_told_so() {
-    let world = World::with(52, |settings| {
-        settings.bounds = WindowBounds {
-            max_events: 5,
-            free_bytes: 0,
-            max_percent_of_live: 10,
-            min_age: Duration::ZERO,
-            ..WindowBounds::default()
-        };
-    })
-    .await;
+    let world = World::with(52, |settings| settings.bounds = tiny()).await;
     let maps = world.collection("configmaps");
     let (stream, watch, healthy, choice) = stuck(&world, &maps).await;
     // More than the hub holds, which is 8 MiB.
@@ -120,6 +122,25 @@ async fn ov06_a_list_that_is_not_read_holds_up_nobody_and_stays_exact() {
         let (meta, items) = maps.items(&list);
         truth.check_list(&choice, &Listing { at: meta.at(), items, ..Listing::default() });
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_whose_revision_goes_while_it_is_sent_breaks_off() {
+    let world = World::with(56, |settings| settings.bounds = tiny()).await;
+    let maps = world.collection("configmaps");
+    // More than one piece of a snapshot, so that the end is read when the revision has gone.
+    for number in 0..2_300 {
+        world.create("team-0", &format!("small-{number:04}"));
+    }
+    world.create("team-0", "a");
+    write_large(&world, "a", 1);
+    world.settled(&maps).await;
+    let answer = world.client.narrow().open(&Choice::all(&maps).path("resourceVersion=0")).await;
+    for round in 0..20 {
+        world.patch("team-1", "settings-1", &format!(r#"{{"data":{{"round":"{round}"}}}}"#));
+        world.settled(&maps).await;
+    }
+    assert!(answer.whole_or_broken().await.is_none(), "the end could not be read");
 }
 
 /// Opens requests of many kinds on many connections, and ends them in all the ways that clients end.

@@ -187,6 +187,17 @@ impl World {
         });
     }
 
+    /// The same the other way round.
+    pub(crate) fn first_then_churn(&self, first: impl FnOnce(&mut Cluster), steps: usize) {
+        self.sim.with(|cluster| {
+            first(cluster);
+            let mut churn = self.churn.lock().unwrap();
+            for _ in 0..steps {
+                churn.step(cluster);
+            }
+        });
+    }
+
     /// Makes random changes beside the test.
     pub(crate) fn churning(&self, every: Duration) -> Churning {
         let (sim, churn) = (self.sim.clone(), self.churn.clone());
