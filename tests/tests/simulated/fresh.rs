@@ -58,12 +58,7 @@ async fn cs03_a_quiet_collection_is_proved_fresh_while_others_go_on() {
     .await;
     let maps = world.collection("configmaps");
     for _ in 0..5 {
-        let node = world.sim.resource("nodes").unwrap();
-        let patch = format!(r#"{{"metadata":{{"labels":{{"x":"{}"}}}}}}"#, world.head());
-        let patch = weir_sim::Node::parse(patch.as_bytes()).unwrap();
-        let key = weir_sim::StoreKey::new(None, "node-0");
-        world.sim.apply(weir_sim::Op::Patch { resource: node, key, patch }).unwrap();
-        let head = world.head();
+        let head = world.touch_node();
         let list = world.client.get(&Choice::all(&maps).path("")).await.mirrored();
         assert!(maps.items(&list).0.at() >= head);
     }

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use weir_core::ResourceVersion;
 use weir_core::message::EventKind;
-use weir_tests::checker::Watch;
+use weir_sim::Seed;
+use weir_tests::checker::{Item, Watch};
 
 use crate::client::Protocol;
 use crate::stream::Event;
@@ -76,6 +78,42 @@ async fn wr04_watches_that_resume_anywhere_see_every_event_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wr02_watches_from_anywhere_in_the_window_see_all_that_follows() {
+    let world = World::start(20).await;
+    let (pods, begun) = (world.collection("pods"), world.head().get());
+    world.churn(200);
+    world.settled(&pods).await;
+    let churning = world.churning(Duration::from_millis(2));
+    let mut seed = Seed::new(20);
+    let choices =
+        [Choice::all(&pods), Choice::all(&pods).tier("back"), Choice::all(&pods).in_namespace("team-2")];
+    let mut streams = Vec::new();
+    for _ in 0..60 {
+        let choice = seed.pick(&choices).unwrap().clone();
+        let reached = world.mirror(&pods).window().unwrap().frontier.get();
+        let after = begun + seed.below((reached - begun + 1) as usize) as u64;
+        let path = choice.path(&format!("watch=1&resourceVersion={after}"));
+        let stream = world.client.watch(&path).await.mirrored();
+        streams.push((choice, Watch::starting_at(ResourceVersion::new(after)), stream));
+        // Some are gone before they were read.
+        if seed.percent(30) {
+            streams.swap_remove(seed.below(streams.len()));
+        }
+    }
+    churning.stop(&world).await;
+    let truth = pods.truth(&world.sim);
+    // All at once: what one stream's client does not read takes room of their common connection.
+    let read = streams.into_iter().map(async |(choice, mut watch, mut stream)| {
+        watch.complete_to = truth.last_event(&choice, watch.after).unwrap_or_default();
+        while watch.position() < watch.complete_to {
+            watch.items.push(Item::Event(stream.change().await));
+        }
+        truth.check_watch(&choice, &watch);
+    });
+    join_all(read).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bw08_bookmarks_promise_what_was_sent_and_come_to_those_who_want_them() {
     let world = World::start(28).await;
     let pods = world.collection("pods");
@@ -97,7 +135,7 @@ async fn bw08_bookmarks_promise_what_was_sent_and_come_to_those_who_want_them() 
     let read = streams
         .into_iter()
         .map(async |(choice, wish, after, stream)| (choice, wish, after, stream.rest().await));
-    let read = futures_util::future::join_all(read).await;
+    let read = join_all(read).await;
     churning.stop(&world).await;
     let truth = pods.truth(&world.sim);
     for (choice, wish, after, events) in read {
@@ -193,13 +231,8 @@ async fn cs07_a_watch_ahead_of_its_mirror_stays_open_and_gets_what_follows() {
     let world = World::start(25).await;
     let maps = world.collection("configmaps");
     // Other collections go on, so upstream's revision lies beyond what the mirror of config maps knows.
-    for _ in 0..50 {
-        world.churn(1);
-    }
-    let node = world.sim.resource("nodes").unwrap();
-    let patch = weir_sim::Node::parse(br#"{"metadata":{"labels":{"x":"y"}}}"#).unwrap();
-    let key = weir_sim::StoreKey::new(None, "node-0");
-    let at = world.sim.apply(weir_sim::Op::Patch { resource: node, key, patch }).unwrap().object.rv();
+    world.churn(50);
+    let at = world.touch_node();
     assert!(world.mirror(&maps).window().unwrap().frontier < at);
     let choice = Choice::all(&maps);
     let mut stream =
