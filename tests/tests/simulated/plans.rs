@@ -44,6 +44,9 @@ fn choices(world: &World) -> Vec<Choice> {
 async fn run(seed: u64) {
     let world = World::with(seed, |settings| {
         settings.shards = [4, 1, 7, 32][(seed % 4) as usize];
+        if seed % 3 == 2 {
+            settings.keep_little();
+        }
         // A lagging instance lets consistent reads wait so long.
         settings.sim.timing.patience = Duration::from_millis(200);
     })

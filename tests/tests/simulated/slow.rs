@@ -1,29 +1,15 @@
 //! Clients that do not read, and clients that are gone: neither costs anyone else anything, and what they held is given back.
 
-use std::time::Duration;
-
 use bytes::Bytes;
-use weir_core::WindowBounds;
 use weir_tests::checker::{Listing, Watch};
 
 use crate::stream::{Event, Watching};
 use crate::truth::{Choice, Collection};
 use crate::watcher::{Resumes, Start, Watcher};
-use crate::world::World;
+use crate::world::{Settings, World};
 
 /// Enough that no buffer on the way holds a few of them.
 const LARGE: usize = 256 << 10;
-
-/// A window of five events.
-fn tiny() -> WindowBounds {
-    WindowBounds {
-        max_events: 5,
-        free_bytes: 0,
-        max_percent_of_live: 0,
-        min_age: Duration::ZERO,
-        ..WindowBounds::default()
-    }
-}
 
 /// Writes a config map that is large so many times.
 fn write_large(world: &World, name: &str, times: usize) {
@@ -77,7 +63,7 @@ async fn ov01_a_watch_that_is_not_read_for_long_gets_every_event_later() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ov01_a_watch_that_is_not_read_for_too_long_is_told_so() {
-    let world = World::with(52, |settings| settings.bounds = tiny()).await;
+    let world = World::with(52, Settings::keep_little).await;
     let maps = world.collection("configmaps");
     let (stream, watch, healthy, choice) = stuck(&world, &maps).await;
     // More than the hub holds, which is 8 MiB.
@@ -126,7 +112,7 @@ async fn ov06_a_list_that_is_not_read_holds_up_nobody_and_stays_exact() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_list_whose_revision_goes_while_it_is_sent_breaks_off() {
-    let world = World::with(56, |settings| settings.bounds = tiny()).await;
+    let world = World::with(56, Settings::keep_little).await;
     let maps = world.collection("configmaps");
     // More than one piece of a snapshot, so that the end is read when the revision has gone.
     for number in 0..2_300 {

@@ -1,27 +1,16 @@
 //! The ends of what weir keeps: behind them upstream answers as long as it can, and then everyone is told to begin again.
 
-use std::time::Duration;
-
+use weir_core::ResourceVersion;
 use weir_core::continue_token::{ContinueToken, KeySpelling, TokenVersion};
-use weir_core::{ResourceVersion, WindowBounds};
 use weir_tests::checker::{Listing, Watch};
 
 use crate::stream::Event;
 use crate::truth::{Choice, Collection, Sixteenths};
-use crate::world::World;
+use crate::world::{Settings, World};
 
 /// A world whose mirrors keep five events.
 async fn short(seed: u64) -> (World, Collection) {
-    let world = World::with(seed, |settings| {
-        settings.bounds = WindowBounds {
-            max_events: 5,
-            free_bytes: 0,
-            max_percent_of_live: 0,
-            min_age: Duration::ZERO,
-            ..WindowBounds::default()
-        };
-    })
-    .await;
+    let world = World::with(seed, Settings::keep_little).await;
     let pods = world.collection("pods");
     (world, pods)
 }

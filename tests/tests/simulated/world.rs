@@ -79,6 +79,17 @@ impl Settings {
             before: |_| {},
         }
     }
+
+    /// Mirrors that keep five events.
+    pub(crate) fn keep_little(&mut self) {
+        self.bounds = WindowBounds {
+            max_events: 5,
+            free_bytes: 0,
+            max_percent_of_live: 0,
+            min_age: Duration::ZERO,
+            ..WindowBounds::default()
+        };
+    }
 }
 
 // === impl World ===
