@@ -7,11 +7,12 @@ use std::time::Duration;
 use http::request::Parts;
 use http::{HeaderValue, Request, Response, Uri};
 use hyper::body::Incoming;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use weir_core::Status;
 use weir_core::accept::Family;
 use weir_core::mirror::JsonForm;
 use weir_core::options::{Freshness, GetIntent, request_timeout};
+use weir_core::{ResourceVersion, Status};
 
 use super::body::ProxyBody;
 use super::fail;
@@ -125,11 +126,9 @@ impl Proxy {
     /// The mirror, once it answers; what to do without it.
     async fn mirror(&self, request: &ReadRequest) -> Result<Arc<Mirror>, Result<Outcome, Status>> {
         let mut state = self.mirrors.start(&request.resource);
-        if (request.is_watch() || request.names_shards()) && matches!(*state.borrow(), State::Loading) {
-            let loaded = state.wait_for(|state| !matches!(state, State::Loading));
-            if tokio::time::timeout(LOADING_LIMIT, loaded).await.is_err() {
-                return Err(Err(fail::busy("the mirror of this resource is loading")));
-            }
+        if request.is_watch() || request.names_shards() {
+            let loaded = tokio::time::timeout(LOADING_LIMIT, loaded(&mut state)).await;
+            loaded.map_err(|_| Err(fail::busy("the mirror of this resource is loading")))?;
         }
         let state = state.borrow().clone();
         match state {
@@ -166,6 +165,16 @@ fn audit_id() -> HeaderValue {
         b & 0xffff_ffff_ffff
     );
     HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("unknown"))
+}
+
+/// Waits until a mirror that may come answers; one that was emptied counts as one that has yet to come.
+async fn loaded(state: &mut watch::Receiver<State>) {
+    // The sender lives in the registry, so the channel cannot close.
+    let _ = state.wait_for(|state| !matches!(state, State::Loading)).await;
+    let state = state.borrow().clone();
+    if let State::Ready(mirror) = state {
+        mirror.reached(ResourceVersion::ZERO.next()).await;
+    }
 }
 
 /// Whether a get has to be fresh. Upstream answers one as cheaply as it would answer the question for a proof.

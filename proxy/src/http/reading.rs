@@ -61,13 +61,13 @@ impl Reading<'_> {
         let is_namespaced = self.mirror.spec().is_namespaced;
         match &self.request.target {
             Target::Object { namespace, .. } if is_namespaced != namespace.is_some() => {
-                Ok(passed(Passed::NotARead))
+                self.passed(Passed::NotARead)
             }
             Target::Object { namespace, name } => {
-                Ok(self.get(&ObjectKey::new(namespace.as_deref().unwrap_or_default(), name)))
+                self.get(&ObjectKey::new(namespace.as_deref().unwrap_or_default(), name))
             }
             Target::Collection { namespace, .. } if namespace.is_some() && !is_namespaced => {
-                Ok(passed(Passed::NotARead))
+                self.passed(Passed::NotARead)
             }
             Target::Collection { namespace, name, path } => {
                 self.collection(namespace.as_deref(), name.as_deref(), *path).await
@@ -91,10 +91,12 @@ impl Reading<'_> {
         }
     }
 
-    fn get(&self, key: &ObjectKey) -> Outcome {
+    fn get(&self, key: &ObjectKey) -> Result<Outcome, Status> {
         match get::get(self.mirror, key, GetIntent::of(&self.request.query)) {
-            Ok(object) => self.answered(list_body::object(self.mirror.spec(), &object, self.is_pretty), None),
-            Err(why) => passed(why),
+            Ok(object) => {
+                Ok(self.answered(list_body::object(self.mirror.spec(), &object, self.is_pretty), None))
+            }
+            Err(why) => self.passed(why),
         }
     }
 
@@ -108,12 +110,12 @@ impl Reading<'_> {
         };
         match listing.answer(&intent).await {
             Listed::Answer(meta, items) => {
-                let Some(facts) = self.mirror.facts() else { return Ok(passed(Passed::Loading)) };
+                let Some(facts) = self.mirror.facts() else { return self.passed(Passed::Loading) };
                 let shard = meta.shard.clone();
                 let body = list_body::list((self.mirror.spec(), &facts), &meta, items, self.is_pretty);
                 Ok(self.answered(body, shard.as_deref()))
             }
-            Listed::Pass(why) => Ok(passed(why)),
+            Listed::Pass(why) => self.passed(why),
             Listed::Refuse(status) => Err(status),
         }
     }
@@ -129,13 +131,21 @@ impl Reading<'_> {
                 let from = options.resource_version.parse().unwrap_or_default();
                 watch_body::error(&Status::watch_too_old(from, floor))
             }
-            Watched::Pass(Passed::TooOld) => {
-                return Ok(Outcome::Pass(Passed::TooOld, Some(self.gate.watch()?)));
-            }
-            Watched::Pass(why) => return Ok(passed(why)),
+            Watched::Pass(why) => return self.passed(why),
         };
         let shard = interest.shard.as_ref().map(ToString::to_string);
         Ok(self.answered(body, shard.as_deref()))
+    }
+
+    /// Upstream answers; for want of what the mirror should have, for few at once. A mirror that was emptied because
+    /// upstream's history went back has told all its clients to begin again, and they come together.
+    fn passed(&self, why: Passed) -> Result<Outcome, Status> {
+        let is_watch = self.request.is_watch();
+        if is_watch && [Passed::Loading, Passed::TooOld].contains(&why) {
+            return Ok(Outcome::Pass(why, Some(self.gate.watch()?)));
+        }
+        let place = if why == Passed::Loading { Some(self.gate.list()?) } else { None };
+        Ok(Outcome::Pass(why, place))
     }
 
     /// An answer from the mirror. It leaves only here, and only beside the permit.
@@ -161,10 +171,6 @@ impl Reading<'_> {
         }
         response
     }
-}
-
-fn passed(why: Passed) -> Outcome {
-    Outcome::Pass(why, None)
 }
 
 fn narrow(

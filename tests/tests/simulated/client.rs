@@ -286,6 +286,14 @@ impl Whole {
         self
     }
 
+    /// An answer that had to be fresh: upstream's own, where a busy machine left no time for a proof.
+    #[track_caller]
+    pub(crate) fn fresh(self) -> Self {
+        assert_eq!(self.code, 200, "{}", self.text());
+        assert!(["mirror", "passed; freshness"].contains(&self.answered_by()), "{}", self.answered_by());
+        self
+    }
+
     /// A refusal with this code and reason.
     #[track_caller]
     pub(crate) fn refused(&self, code: u16, reason: &str) {

@@ -1,6 +1,7 @@
 //! A backup that was restored: revisions go back, and numbers of two histories look alike. Everyone is told so, and nothing
 //! of the history that no longer is was shown to anyone who was told.
 
+use futures_util::future::join_all;
 use weir_core::ResourceVersion;
 use weir_sim::{Fault, Seed};
 use weir_tests::checker::{History, Listing};
@@ -153,4 +154,35 @@ async fn cs05_one_restore_after_the_other_each_ends_what_was_open() {
     for seed in 0..seeds() {
         restore_again_and_again(seed).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rf01_while_the_new_history_is_listed_few_requests_reach_upstream() {
+    let world = World::start(45).await;
+    let pods = world.collection("pods");
+    let all = Choice::all(&pods);
+    world.sim.back_up();
+    world.churn(20);
+    world.settled(&pods).await;
+    let stream = world.client.watch(&all.path("watch=1&resourceVersion=0")).await.mirrored();
+    // The list takes some seconds, and as long as it takes all who were told to begin again come at once.
+    for instance in [0, 1] {
+        world.sim.instance(instance).throttle(Some(60_000));
+    }
+    world.sim.restore();
+    stream.rest().await;
+    let path = all.path("resourceVersion=0");
+    let answers = join_all((0..20).map(|_| world.client.open(&path))).await;
+    let codes = |code| answers.iter().filter(|answer| answer.code == code).count();
+    assert_eq!((codes(200), codes(429)), (8, 12));
+    for instance in [0, 1] {
+        world.sim.instance(instance).throttle(None);
+    }
+    drop(answers);
+    // A watch is not refused, and does not burden upstream: it waits for the list.
+    let mark = world.mark();
+    let mut stream = world.client.watch(&all.path("watch=1&resourceVersion=0")).await.mirrored();
+    assert!(matches!(stream.next().await, Event::Change(_)));
+    world.client.get(&path).await.mirrored();
+    world.answered_by_weir(mark);
 }

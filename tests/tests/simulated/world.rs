@@ -25,7 +25,7 @@ use weir_sim::{Churn, ChurnShape, ClusterConfig, RequestLine, Right, Sim, SimCon
 use weir_upstream::{Origin, Upstream, UpstreamOptions};
 
 use self::cluster::{Directory, Instance};
-use crate::client::{Client, LIMIT, Server};
+use crate::client::{Client, LIMIT, Server, Whole};
 use crate::truth::Collection;
 
 /// What a test may want otherwise.
@@ -195,6 +195,19 @@ impl World {
         self.lifecycle.stop(StopCause::Asked);
         let stopped = self.lifecycle.stopped(LIMIT).await;
         stopped.left.into_iter().map(std::borrow::Cow::into_owned).collect()
+    }
+
+    /// The answer of a mirror that may be on its way to it.
+    pub(crate) async fn mirrored(&self, path: &str) -> Whole {
+        let deadline = Instant::now() + LIMIT;
+        let mut tick = interval(Duration::from_millis(2));
+        loop {
+            tick.tick().await;
+            let answer = self.client.get(path).await;
+            if answer.answered_by() == "mirror" || Instant::now() > deadline {
+                return answer.mirrored();
+            }
+        }
     }
 
     /// Waits until something is so.
