@@ -2,6 +2,7 @@
 //! or after an authorized request that it would serve; it can answer once every shard holds a list.
 
 pub mod registry;
+pub mod remaining;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,6 +15,7 @@ use weir_core::mirror::{MirrorFacts, MirrorSpec};
 use weir_core::window::Window;
 use weir_shard_node::feed::handle::FeedHandle;
 
+use self::remaining::Remaining;
 use crate::hub::fanout::Fanout;
 use crate::shards::Shards;
 
@@ -32,6 +34,7 @@ pub struct Mirror {
     /// The highest revision that upstream was proved to have come to.
     proved: AtomicU64,
     refused: Mutex<Option<Refused>>,
+    remaining: Remaining,
 }
 
 /// Positions that may belong to a history that upstream went back from.
@@ -52,6 +55,7 @@ impl Mirror {
             shown: AtomicU64::new(0),
             proved: AtomicU64::new(0),
             refused: Mutex::default(),
+            remaining: Remaining::default(),
         }
     }
 
@@ -98,6 +102,11 @@ impl Mirror {
         (shown <= newest.get()).then_some(newest)
     }
 
+    /// How many objects are left behind pages.
+    pub fn remaining(&self) -> &Remaining {
+        &self.remaining
+    }
+
     /// Remembers a revision that upstream gave.
     pub fn proved(&self, revision: ResourceVersion) {
         self.proved.fetch_max(revision.get(), Ordering::AcqRel);
@@ -120,6 +129,7 @@ impl Mirror {
             let up_to = *restored.borrow_and_update();
             self.shown.store(0, Ordering::Release);
             self.proved.store(0, Ordering::Release);
+            self.remaining.clear();
             *self.refused.lock() = Some(Refused { up_to, until: Instant::now() + REFUSE_AFTER_RESTORE });
         }
     }

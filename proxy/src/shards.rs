@@ -80,14 +80,14 @@ impl Shards {
         Ok(None)
     }
 
-    /// How many objects of a scope existed at `at`, from a start on.
+    /// How many objects of a scope existed at `at`, from a start on; counting ends once a node has `at_most`.
     pub fn count(
         &self,
         scope: &Scope,
-        at: ResourceVersion,
-        from: Option<&SnapshotStart>,
+        (at, from): (ResourceVersion, Option<&SnapshotStart>),
+        at_most: usize,
     ) -> Result<usize, Unanswered> {
-        self.0.iter().map(|node| node.count(scope, at, from)).sum()
+        self.0.iter().map(|node| node.count(scope, (at, from), at_most)).sum()
     }
 
     /// The log of one node.

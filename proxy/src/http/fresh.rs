@@ -73,7 +73,7 @@ pub async fn reach(
                 Otherwise::Nobody => REVISION_LIMIT,
             };
             let proved = timeout_at(Instant::now() + limit, prove(mirror, namespace)).await;
-            proved.ok().flatten().ok_or_else(|| unproved(mirror, otherwise))
+            proved.ok().flatten().ok_or_else(|| unproved(otherwise))
         }
     }
 }
@@ -113,7 +113,10 @@ async fn by_revision(mirror: &Mirror, revision: ResourceVersion) -> Option<Fresh
 /// on its way. An answer below `wanted` proves nothing of it either.
 async fn by_comparison(mirror: &Mirror, namespace: Option<&Arc<str>>, wanted: ResourceVersion) -> Fresh {
     let scope = Scope { namespace: namespace.cloned(), name: None };
-    let is_small = |at| mirror.shards().count(&scope, at, None).is_ok_and(|count| count < MAX_OBJECTS);
+    let is_small = |at| {
+        let count = mirror.shards().count(&scope, (at, None), MAX_OBJECTS);
+        count.is_ok_and(|count| count < MAX_OBJECTS)
+    };
     if !mirror.newest().is_some_and(is_small) {
         return std::future::pending().await;
     }
@@ -172,12 +175,12 @@ pub async fn come_to(mirror: &Mirror, wanted: ResourceVersion) -> Result<(), Not
     Err(NotFresh::Refuse(Box::new(Status::too_large_resource_version(wanted, current))))
 }
 
-fn unproved(mirror: &Mirror, otherwise: Otherwise) -> NotFresh {
+fn unproved(otherwise: Otherwise) -> NotFresh {
     match otherwise {
         Otherwise::Upstream => NotFresh::Pass(Passed::Freshness),
         Otherwise::Nobody => {
-            let current = mirror.newest().unwrap_or_default();
-            NotFresh::Refuse(Box::new(Status::too_large_resource_version(current.next(), current)))
+            let message = "the mirror could not prove in time that it is fresh";
+            NotFresh::Refuse(Box::new(Status::timeout(message, 1)))
         }
     }
 }

@@ -11,6 +11,7 @@ use weir_core::{Object, ObjectKey, ResourceVersion, Status};
 use super::fresh::{self, Fresh, NotFresh, Otherwise};
 use super::list_body::{Items, ListMeta};
 use crate::mirror::Mirror;
+use crate::mirror::remaining::Place;
 use crate::passthrough::Passed;
 
 /// What comes of a list.
@@ -123,6 +124,7 @@ impl Listing<'_> {
     ) -> Result<(ListMeta, Items), Unanswered> {
         let limit = usize::try_from(limit.get()).unwrap_or(usize::MAX);
         let shards = self.mirror.shards();
+        let known = start.as_ref().and_then(|start| self.mirror.remaining().from(&self.place_of(at, start)?));
         let objects = shards.snapshot(&self.interest, at.content, start)?.next(limit)?;
         let mut meta = self.meta(at.label);
         let Some(last) = objects.get(limit - 1).map(|object| object.key().clone()) else {
@@ -136,10 +138,24 @@ impl Listing<'_> {
         if self.has_more(at.content, behind.clone())? {
             meta.continue_token = self.token(&last, at.label).encode(KeySpelling::Slash);
             if self.interest.has_no_selector() {
-                meta.remaining = Some(shards.count(&self.interest.scope, at.content, Some(&behind))?);
+                let count = match known {
+                    Some(known) => known.saturating_sub(limit),
+                    None => shards.count(&self.interest.scope, (at.content, Some(&behind)), usize::MAX)?,
+                };
+                let next = SnapshotStart::At(format!("{last}\0").into());
+                if let Some(place) = self.place_of(at, &next) {
+                    self.mirror.remaining().remember(place, count);
+                }
+                meta.remaining = Some(count);
             }
         }
         Ok((meta, Items::Page(objects)))
+    }
+
+    /// The place of a page that a token begins.
+    fn place_of(&self, at: Fresh, start: &SnapshotStart) -> Option<Place> {
+        let SnapshotStart::At(from) = start else { return None };
+        Some(Place { at: at.label, namespace: self.interest.scope.namespace.clone(), from: from.clone() })
     }
 
     fn has_more(&self, at: ResourceVersion, behind: SnapshotStart) -> Result<bool, Unanswered> {

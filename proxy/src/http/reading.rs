@@ -156,9 +156,7 @@ impl Reading<'_> {
         }
         Outcome::Answer(Box::new(response))
     }
-}
 
-impl Reading<'_> {
     /// Upstream's warnings about the resource; the old watch paths carry none.
     fn with_warnings(&self, mut response: Response<ProxyBody>) -> Response<ProxyBody> {
         if matches!(&self.request.target, Target::Collection { path: PathForm::Watch, .. }) {

@@ -113,14 +113,24 @@ impl NodeCell {
         self.node.read().store().get(key, at)
     }
 
-    /// How many objects of a scope existed at one revision.
+    /// How many objects of a scope existed at one revision, from a start on; counting ends once there are `at_most`. The lock
+    /// is held for a piece at a time.
     pub fn count(
         &self,
         scope: &Scope,
-        at: ResourceVersion,
-        from: Option<&SnapshotStart>,
+        (at, from): (ResourceVersion, Option<&SnapshotStart>),
+        at_most: usize,
     ) -> Result<usize, Unanswered> {
-        self.node.read().store().count(scope, at, from)
+        let mut start = from.cloned();
+        let mut total = 0;
+        loop {
+            let (count, next) = self.node.read().store().count(scope, at, start.as_ref())?;
+            total += count;
+            match next {
+                Some(key) if total < at_most => start = Some(SnapshotStart::Behind(key)),
+                Some(_) | None => return Ok(total),
+            }
+        }
     }
 
     /// What is held.
@@ -165,3 +175,6 @@ impl Outbox {
         self.wake.notify_one();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -41,21 +41,29 @@ impl Store {
         Ok(held.keys.get(key).and_then(|chain| chain.at(at)).cloned())
     }
 
-    /// How many objects of the scope existed at `at`, from the given start; the count behind `remainingItemCount`.
+    /// How many objects of the scope existed at `at`, from the given start, as far as one hold of the lock goes; and behind
+    /// which key to go on, `None` at the end. The count behind `remainingItemCount`.
     pub fn count(
         &self,
         scope: &Scope,
         at: ResourceVersion,
         from: Option<&SnapshotStart>,
-    ) -> Result<usize, Unanswered> {
+    ) -> Result<(usize, Option<ObjectKey>), Unanswered> {
         let held = self.held_at(&self.slots)?;
         held.check(at)?;
         let prefix = scope.prefix();
-        let in_scope = held
-            .keys
-            .range::<str, _>(bounds(from, &prefix))
-            .take_while(|(key, _)| key.as_str().starts_with(&prefix));
-        Ok(in_scope.filter(|(_, chain)| chain.at(at).is_some_and(|object| scope.contains(object))).count())
+        let keys = held.keys.range::<str, _>(bounds(from, &prefix));
+        let in_scope = keys.take_while(|(key, _)| key.as_str().starts_with(&prefix));
+        let mut last: Option<&ObjectKey> = None;
+        let mut count = 0;
+        for (scanned, (key, chain)) in in_scope.enumerate() {
+            if scanned == MAX_SCANNED {
+                return Ok((count, last.cloned()));
+            }
+            last = Some(key);
+            count += usize::from(chain.at(at).is_some_and(|object| scope.contains(object)));
+        }
+        Ok((count, None))
     }
 
     /// Whether the ranges hold so few objects that the order by hash finds them sooner. It costs a look at all of them for

@@ -185,7 +185,7 @@ proptest! {
             }
             let scope = Scope { namespace: Some("a".into()), name: None };
             let in_scope = present.keys().filter(|key| key.as_str() >= start.as_str() && key.namespace() == "a");
-            assert_eq!(store.count(&scope, at, Some(&from)).unwrap(), in_scope.count());
+            assert_eq!(store.count(&scope, at, Some(&from)).unwrap(), (in_scope.count(), None));
             assert_eq!(store.holdings().live_objects, present.len());
         });
     }

@@ -104,3 +104,28 @@ async fn pg07_pages_under_churn_are_one_snapshot() {
         truth.check_list(choice, listing);
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pg10_every_page_says_how_many_are_left_as_upstreams_does() {
+    let world = World::start(13).await;
+    world.churn(300);
+    for name in COLLECTIONS {
+        let collection = world.collection(name);
+        world.settled(&collection).await;
+        for choice in [Choice::all(&collection), Choice::all(&collection).tier("front")] {
+            let first = world.client.get(&choice.path("resourceVersion=0")).await.mirrored();
+            let at = collection.items(&first).0.at();
+            let mut query = format!("limit=3&resourceVersion={at}&resourceVersionMatch=Exact");
+            loop {
+                let path = choice.path(&query);
+                let ours = world.client.get(&path).await.mirrored();
+                assert_eq!(ours.text(), world.upstream(0).get(&path).await.text(), "{path}");
+                let token = collection.items(&ours).0.token;
+                if token.is_empty() {
+                    break;
+                }
+                query = format!("limit=3&continue={token}");
+            }
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! What takes more than one hold of the lock.
+
+use std::time::Duration;
+
+use weir_core::message::{ListChunk, ListId};
+
+use super::*;
+use crate::testing::{Pod, rv};
+
+/// A node with so many pods in a namespace, and as many in the next one.
+fn node(pods: usize) -> NodeCell {
+    let namespaces = ["a", "b"].into_iter();
+    let objects = namespaces.flat_map(|namespace| {
+        (0..pods).map(move |number| {
+            Pod::new(namespace, &format!("pod-{number:05}"), &format!("{namespace}-{number}")).object(5)
+        })
+    });
+    let chunk = ListChunk { list: ListId(1), at: rv(9), seq: 0, is_last: true, objects: objects.collect() };
+    let node = NodeCell::new(SlotSet::ALL, WindowBounds::default());
+    node.on_feed(FeedMessage::List(chunk), Duration::ZERO).unwrap();
+    node
+}
+
+#[test]
+fn a_count_over_many_pieces_is_whole_and_stops_when_there_are_enough() {
+    let node = node(4_500);
+    let scope = |namespace: Option<&str>| Scope { namespace: namespace.map(Arc::from), name: None };
+    let count = |scope: &Scope, from: Option<&SnapshotStart>, at_most| {
+        node.count(scope, (rv(9), from), at_most).unwrap()
+    };
+    assert_eq!(count(&scope(None), None, usize::MAX), 9_000);
+    assert_eq!(count(&scope(Some("a")), None, usize::MAX), 4_500);
+    let behind = SnapshotStart::Behind(ObjectKey::new("b", "pod-00999"));
+    assert_eq!(count(&scope(Some("b")), Some(&behind), usize::MAX), 3_500);
+    let enough = count(&scope(None), None, 1_000);
+    assert!((1_000..9_000).contains(&enough), "{enough}");
+    assert!(node.count(&scope(None), (rv(8), None), usize::MAX).is_err(), "below the floor");
+}
