@@ -1,3 +1,5 @@
+//! Negotiation against what kube-apiserver answered to the same headers; the answers are files in core/tests/data.
+
 use proptest::prelude::*;
 use serde_json::Value;
 

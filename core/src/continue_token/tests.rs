@@ -1,3 +1,5 @@
+//! Tokens against upstream's own: bytes, lenient decoding, and the text of every refusal.
+
 use proptest::prelude::*;
 use serde_json::Value;
 

@@ -1,3 +1,5 @@
+//! Paths and queries as upstream reads them, and which of them a mirror may serve.
+
 use proptest::prelude::*;
 
 use super::*;

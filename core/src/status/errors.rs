@@ -137,11 +137,6 @@ impl Status {
         Self::new(500, "", message)
     }
 
-    /// 500 `InternalError`, as a watch sends it on its stream.
-    pub fn internal_error(message: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(500, "InternalError", message)
-    }
-
     /// 503: nobody can answer now.
     pub fn service_unavailable(message: impl Into<Cow<'static, str>>, retry_after_seconds: u32) -> Self {
         Self::new(503, "ServiceUnavailable", message).with_details(Details::retry_after(retry_after_seconds))

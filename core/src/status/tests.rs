@@ -1,3 +1,5 @@
+//! Error bodies in every encoding against upstream's bytes.
+
 use serde_json::Value;
 
 use super::*;

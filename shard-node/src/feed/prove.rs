@@ -24,7 +24,8 @@ use super::watch::{WatchError, Watching};
 const MAX_WAITING: usize = 4_096;
 /// Scopes that are asked for at once; the callers of others are refused and are served when the feed has caught up.
 const MAX_SCOPES: usize = 64;
-/// Upstream sends a bookmark to a watch of this length within 0.3-1.3 s, and none to a shorter one.
+/// Upstream sends a bookmark two seconds before the end of a watch, and none to a watch of two seconds or less: this is the
+/// length that gets one soonest.
 const CATCH_UP_SECONDS: u32 = 3;
 
 /// What can be asked, one question of each at a time.

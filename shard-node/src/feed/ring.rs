@@ -136,11 +136,6 @@ impl Ring {
         }
     }
 
-    /// Forgets a subscriber.
-    pub fn unsubscribe(&mut self, id: SubscriberId) {
-        self.subscribers.remove(&id);
-    }
-
     /// What comes next for a subscriber.
     pub fn next(&mut self, id: SubscriberId) -> Next {
         let (first, end) = (self.first, self.end());

@@ -1,3 +1,5 @@
+//! The same seed makes the same cluster and the same changes.
+
 use super::*;
 use crate::cluster::{ClusterConfig, Record};
 use crate::log::{EventType, LogEvent};

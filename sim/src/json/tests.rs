@@ -1,3 +1,5 @@
+//! JSON keeps the order of its keys, is escaped as Go does it, and is patched as the RFC says.
+
 use super::*;
 
 fn node(text: &str) -> Node {

@@ -1,3 +1,5 @@
+//! A list gives the same items and envelope however its body is cut.
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

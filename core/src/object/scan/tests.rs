@@ -1,3 +1,5 @@
+//! The scan against a parser that builds a tree, on objects in any order of keys and with any escapes.
+
 use proptest::prelude::*;
 use serde_json::Value;
 
