@@ -6,6 +6,7 @@ pub mod accept;
 pub mod continue_token;
 mod go_text;
 pub mod hash;
+pub mod history;
 pub mod interest;
 pub mod message;
 pub mod mirror;
@@ -23,6 +24,7 @@ pub mod status;
 pub mod window;
 
 pub use hash::{HashRange, fnv1a64};
+pub use history::History;
 pub use object::{Object, ObjectKey};
 pub use resource::{GroupResource, GroupVersionResource};
 pub use resource_version::ResourceVersion;

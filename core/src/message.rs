@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use crate::interest::Interest;
+use crate::history::History;
+use crate::interest::{Interest, Scope};
 use crate::object::{Object, ObjectKey};
 use crate::resource_version::ResourceVersion;
 use crate::slot::SlotSet;
@@ -55,8 +56,8 @@ pub enum FeedMessage {
     Statement(Statement<Change>),
     /// List content.
     List(ListChunk),
-    /// Upstream's history went back: drop everything; a list follows.
-    Restored,
+    /// Upstream's history went back and another one began: drop everything; a list follows.
+    Restored(History),
 }
 
 /// How an event looks to one interest.
@@ -153,12 +154,18 @@ pub enum FromNode {
     Restored {
         /// The highest frontier that was ever stated.
         highest: ResourceVersion,
+        /// The history that began.
+        history: History,
     },
+    /// What follows is of this history: said first, and when a node that holds nothing learns of another one.
+    History(History),
 }
 
 /// Asks a node for the events of an interest in (after, to].
 #[derive(Clone, Debug)]
 pub struct LogRequest {
+    /// The history that the positions are of.
+    pub history: History,
     /// What to match.
     pub interest: Arc<Interest>,
     /// The slots meant.
@@ -172,6 +179,8 @@ pub struct LogRequest {
 /// Asks a node for a piece of the snapshot at one revision.
 #[derive(Clone, Debug)]
 pub struct SnapshotRequest {
+    /// The history that the revision is of.
+    pub history: History,
     /// What to match.
     pub interest: Arc<Interest>,
     /// The slots meant.
@@ -191,6 +200,23 @@ pub enum SnapshotStart {
     At(Arc<str>),
     /// Behind this key: the next piece.
     Behind(ObjectKey),
+}
+
+/// Asks a node how many objects of a scope existed at one revision.
+#[derive(Clone, Debug)]
+pub struct CountRequest {
+    /// The history that the revision is of.
+    pub history: History,
+    /// What is counted.
+    pub scope: Scope,
+    /// The slots meant.
+    pub slots: SlotSet,
+    /// The revision.
+    pub at: ResourceVersion,
+    /// The lowest key that counts; `None` from the beginning.
+    pub from: Option<SnapshotStart>,
+    /// Counting may end once there are so many.
+    pub at_most: usize,
 }
 
 /// A piece of a snapshot, in key order.
@@ -220,7 +246,7 @@ pub enum Unanswered {
     /// The node doesn't hold all the slots.
     #[error("not mine")]
     NotMine,
-    /// The node holds nothing of this mirror yet.
+    /// The node holds nothing of this mirror yet, or what it holds is of another history.
     #[error("empty")]
     Empty,
 }
@@ -273,7 +299,7 @@ impl FeedMessage {
                 objects: chunk.objects.iter().filter(|object| mine(object)).cloned().collect(),
                 ..chunk.clone()
             }),
-            Self::Restored => Self::Restored,
+            Self::Restored(history) => Self::Restored(*history),
         }
     }
 
@@ -281,7 +307,7 @@ impl FeedMessage {
     pub fn source(&self) -> Option<SourceId> {
         match self {
             Self::Statement(statement) => Some(statement.source()),
-            Self::List(_) | Self::Restored => None,
+            Self::List(_) | Self::Restored(_) => None,
         }
     }
 }

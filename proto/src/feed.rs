@@ -3,11 +3,11 @@
 
 mod prove;
 
-use weir_core::ResourceVersion;
 use weir_core::message::{Change, ChangeKind, FeedMessage, ListChunk, ListId};
 use weir_core::mirror::{MirrorFacts, MirrorSpec};
 use weir_core::object::ObjectSchema;
 use weir_core::statement::{SourceId, Statement};
+use weir_core::{History, ResourceVersion};
 
 pub use prove::{Entry, Proof, Prove};
 
@@ -27,6 +27,8 @@ pub struct Subscribe {
     pub range: MirrorRange,
     /// It has everything up to here; `None`: it has nothing.
     pub after: Option<ResourceVersion>,
+    /// The history that it knows of.
+    pub history: History,
 }
 
 /// From a feed to a subscriber, in order.
@@ -48,8 +50,8 @@ pub enum FeedAnswer {
         /// The part.
         chunk: ListChunk,
     },
-    /// Upstream's history went back: drop everything; a list follows.
-    Restored,
+    /// Upstream's history went back and another one began: drop everything; a list follows.
+    Restored(History),
     /// The feed has learned these.
     Facts(MirrorFacts),
 }
@@ -67,18 +69,21 @@ pub struct Subscribed {
     pub spec: MirrorSpec,
     /// What the feed has learned of it so far.
     pub facts: Option<MirrorFacts>,
+    /// The history that it reads.
+    pub history: History,
 }
 
 // === impl Subscribe ===
 
 impl From<&Subscribe> for wire::Subscribe {
     fn from(subscribe: &Subscribe) -> Self {
-        let Subscribe { spoken, range: MirrorRange { mirror, slots }, after } = subscribe;
+        let Subscribe { spoken, range: MirrorRange { mirror, slots }, after, history } = subscribe;
         Self {
             hello: Some(spoken.hello()),
             mirror: Some(mirror.into()),
             slots: Some(slots.into()),
             after: after.map(ResourceVersion::get),
+            history: history.get(),
         }
     }
 }
@@ -91,6 +96,7 @@ impl TryFrom<wire::Subscribe> for Subscribe {
             spoken: required(subscribe.hello, "hello")?.try_into()?,
             range: MirrorRange { mirror: mirror(subscribe.mirror)?, slots: slots(subscribe.slots)? },
             after: subscribe.after.map(ResourceVersion::new),
+            history: History::new(subscribe.history),
         })
     }
 }
@@ -103,7 +109,7 @@ impl FeedAnswer {
         match message {
             FeedMessage::Statement(statement) => Self::Statement { range, statement },
             FeedMessage::List(chunk) => Self::List { source, chunk },
-            FeedMessage::Restored => Self::Restored,
+            FeedMessage::Restored(history) => Self::Restored(history),
         }
     }
 
@@ -129,7 +135,7 @@ impl FeedAnswer {
                     objects: objects(chunk.objects, schema)?,
                 },
             },
-            Message::Restored(wire::Nothing {}) => Self::Restored,
+            Message::Restored(history) => Self::Restored(History::new(history)),
             Message::Facts(facts) => Self::Facts(facts.try_into()?),
         })
     }
@@ -160,7 +166,7 @@ impl From<&FeedAnswer> for wire::FeedAnswer {
                     objects: wire_objects(objects),
                 })
             }
-            FeedAnswer::Restored => Message::Restored(wire::Nothing {}),
+            FeedAnswer::Restored(history) => Message::Restored(history.get()),
             FeedAnswer::Facts(facts) => Message::Facts(facts.into()),
         };
         Self { message: Some(message) }
@@ -193,13 +199,14 @@ fn change(change: wire::Change, schema: &ObjectSchema) -> Result<Change, Protoco
 
 impl From<&Subscribed> for wire::Subscribed {
     fn from(subscribed: &Subscribed) -> Self {
-        let Subscribed { protocol, source, at, spec, facts } = subscribed;
+        let Subscribed { protocol, source, at, spec, facts, history } = subscribed;
         Self {
             protocol: protocol.number(),
             source: source.0,
             at: at.get(),
             spec: Some(spec.into()),
             facts: facts.as_ref().map(wire::MirrorFacts::from),
+            history: history.get(),
         }
     }
 }
@@ -214,6 +221,7 @@ impl TryFrom<wire::Subscribed> for Subscribed {
             at: ResourceVersion::new(subscribed.at),
             spec: required(subscribed.spec, "spec")?.try_into()?,
             facts: subscribed.facts.map(MirrorFacts::try_from).transpose()?,
+            history: History::new(subscribed.history),
         })
     }
 }

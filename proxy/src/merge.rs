@@ -19,7 +19,7 @@ use weir_core::message::{
     Credit, Delivery, FromNode, InterestEvent, LogRequest, Open, OpenId, ToNode, Unanswered,
 };
 use weir_core::statement::Statement;
-use weir_core::{ResourceVersion, SlotSet};
+use weir_core::{History, ResourceVersion, SlotSet};
 
 use one::{Buffered, Merge};
 use range::Range;
@@ -71,6 +71,7 @@ pub struct Merges {
     /// Interests whose buffers hold events.
     waiting: BTreeSet<InterestId>,
     frontier: ResourceVersion,
+    history: History,
     credit: Credit,
     next_open: u64,
     next_interest: u64,
@@ -93,6 +94,7 @@ impl Merges {
             merges: BTreeMap::new(),
             waiting: BTreeSet::new(),
             frontier: ResourceVersion::ZERO,
+            history: History::FIRST,
             credit,
             next_open: 0,
             next_interest: 0,
@@ -175,7 +177,11 @@ impl Merges {
                     None => Vec::new(),
                 }
             }
-            FromNode::Restored { highest } => self.on_restored(node, highest),
+            FromNode::Restored { highest, history } => self.on_restored(node, highest, history),
+            FromNode::History(history) => {
+                self.history = self.history.max(history);
+                Vec::new()
+            }
         }
     }
 
@@ -247,7 +253,8 @@ impl Merges {
         touched.into_iter().fold(Vec::new(), |outputs, id| self.after_change(id, outputs))
     }
 
-    fn on_restored(&mut self, node: NodeIndex, highest: ResourceVersion) -> Vec<Output> {
+    fn on_restored(&mut self, node: NodeIndex, highest: ResourceVersion, history: History) -> Vec<Output> {
+        self.history = self.history.max(history);
         self.frontier = ResourceVersion::ZERO;
         self.nodes[node.0].said = ResourceVersion::ZERO;
         self.nodes[node.0].registrations.clear();
@@ -303,8 +310,13 @@ impl Merges {
                 outputs.push(Output::Send(*node, ToNode::Credit(open, credit)));
             }
             if let Some((after, to)) = range.next_log(self.credit) {
-                let request =
-                    LogRequest { interest: merge.interest.clone(), slots: range.slots(), after, to };
+                let request = LogRequest {
+                    history: self.history,
+                    interest: merge.interest.clone(),
+                    slots: range.slots(),
+                    after,
+                    to,
+                };
                 outputs.push(Output::AskLog(*node, id, request));
             }
             if range.wants_registration(self.credit) {

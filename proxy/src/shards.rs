@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 use weir_core::interest::{Interest, Scope};
-use weir_core::message::{InterestEvent, LogRequest, SnapshotStart, ToNode, Unanswered};
+use weir_core::message::{CountRequest, InterestEvent, LogRequest, SnapshotStart, ToNode, Unanswered};
 use weir_core::statement::Statement;
 use weir_core::window::Window;
-use weir_core::{Object, ObjectKey, ResourceVersion, SlotSet};
+use weir_core::{History, Object, ObjectKey, ResourceVersion, SlotSet};
 use weir_shard_node::node::SessionId;
 use weir_shard_node::node::cell::{NodeCell, Outbox};
 
@@ -37,7 +37,7 @@ impl Shards {
     }
 
     /// Which of upstream's histories the nodes hold; `None` while some of them hold another than the rest.
-    pub fn history(&self) -> Option<u64> {
+    pub fn history(&self) -> Option<History> {
         let mut histories = self.0.iter().map(|node| node.history());
         let first = histories.next()?;
         histories.all(|history| history == first).then_some(first)
@@ -72,8 +72,9 @@ impl Shards {
 
     /// One object as it was at `at`.
     pub fn get(&self, key: &ObjectKey, at: ResourceVersion) -> Result<Option<Arc<Object>>, Unanswered> {
+        let history = self.history().ok_or(Unanswered::Empty)?;
         for node in self.0.iter() {
-            if let Some(object) = node.get(key, at)? {
+            if let Some(object) = node.get(history, key, at)? {
                 return Ok(Some(object));
             }
         }
@@ -87,7 +88,10 @@ impl Shards {
         (at, from): (ResourceVersion, Option<&SnapshotStart>),
         at_most: usize,
     ) -> Result<usize, Unanswered> {
-        self.0.iter().map(|node| node.count(scope, (at, from), at_most)).sum()
+        let history = self.history().ok_or(Unanswered::Empty)?;
+        let request =
+            |slots| CountRequest { history, scope: scope.clone(), slots, at, from: from.cloned(), at_most };
+        self.0.iter().map(|node| node.count(request(node.slots()))).sum()
     }
 
     /// The log of one node.

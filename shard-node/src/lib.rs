@@ -3,6 +3,7 @@
 //! and return messages; tasks only carry them.
 
 pub mod feed;
+pub mod host;
 pub mod node;
 pub mod store;
 pub mod subscriber;

@@ -13,7 +13,7 @@ mod tests;
 use weir_core::message::{Change, EventKind, FeedMessage, FromNode, ListChunk, OpenId, ToNode};
 use weir_core::statement::{Gap, SourceId, Statement};
 use weir_core::window::Window;
-use weir_core::{ResourceVersion, SlotSet, WindowBounds};
+use weir_core::{History, ResourceVersion, SlotSet, WindowBounds};
 
 use crate::store::{Applied, Listed, Now, Store};
 use registry::Registry;
@@ -60,7 +60,8 @@ impl Node {
     pub fn attach(&mut self, session: SessionId) -> Vec<Outgoing> {
         let at = self.frontier();
         self.sessions.attach(session, at);
-        vec![(session, FromNode::Said(Statement::nothing(self.source(), at, at)))]
+        let history = FromNode::History(self.store.history());
+        vec![(session, history), (session, FromNode::Said(Statement::nothing(self.source(), at, at)))]
     }
 
     /// Ends a session with all its registrations.
@@ -74,7 +75,7 @@ impl Node {
         match message {
             FeedMessage::Statement(statement) => self.on_statement(statement, now),
             FeedMessage::List(chunk) => Ok(self.on_list(chunk)),
-            FeedMessage::Restored => Ok(self.on_restored()),
+            FeedMessage::Restored(history) => Ok(self.on_restored(history)),
         }
     }
 
@@ -153,11 +154,19 @@ impl Node {
         }
     }
 
-    fn on_restored(&mut self) -> Vec<Outgoing> {
+    /// What is held is of a history that is over, unless the news is old.
+    fn on_restored(&mut self, history: History) -> Vec<Outgoing> {
+        if history <= self.store.history() {
+            return Vec::new();
+        }
+        if self.store.window().is_none() {
+            self.store.clear(history);
+            return self.sessions.tell(|| FromNode::History(history));
+        }
         let highest = self.store.highest();
-        self.store.clear();
+        self.store.clear(history);
         self.registry.clear();
-        self.sessions.restored(highest)
+        self.sessions.restored(highest, history)
     }
 
     fn frontier(&self) -> ResourceVersion {

@@ -19,7 +19,7 @@ use std::time::Duration;
 use weir_core::message::{Change, ChangeKind, ListChunk, Unanswered};
 use weir_core::statement::{Gap, Progress, SourceId, Statement};
 use weir_core::window::Window;
-use weir_core::{Object, ObjectKey, ResourceVersion, SlotSet, WindowBounds};
+use weir_core::{History, Object, ObjectKey, ResourceVersion, SlotSet, WindowBounds};
 
 use chain::Chain;
 use log::{Entry, Log};
@@ -38,8 +38,7 @@ pub struct Store {
     held: Option<Held>,
     staging: Staging,
     highest: ResourceVersion,
-    /// How often upstream's history went back.
-    history: u64,
+    history: History,
 }
 
 /// What a store has once a list was installed.
@@ -100,7 +99,7 @@ impl Store {
             held: None,
             staging: Staging::default(),
             highest: ResourceVersion::ZERO,
-            history: 0,
+            history: History::FIRST,
         }
     }
 
@@ -162,15 +161,14 @@ impl Store {
         Listed::Installed(at)
     }
 
-    /// Which of upstream's histories the content is of, counted from the first that this store saw. Numbers of two histories
-    /// say nothing about each other.
-    pub fn history(&self) -> u64 {
+    /// Which of upstream's histories the content is of.
+    pub fn history(&self) -> History {
         self.history
     }
 
-    /// Drops everything: upstream's history went back.
-    pub fn clear(&mut self) {
-        self.history += 1;
+    /// Drops everything: what comes is of another history.
+    pub fn clear(&mut self, history: History) {
+        self.history = history;
         self.held = None;
         self.staging = Staging::default();
     }
@@ -182,9 +180,12 @@ impl Store {
         }
     }
 
-    fn held_at(&self, slots: &SlotSet) -> Result<&Held, Unanswered> {
+    fn held_at(&self, history: History, slots: &SlotSet) -> Result<&Held, Unanswered> {
         if !self.slots.covers(slots) {
             return Err(Unanswered::NotMine);
+        }
+        if self.history != history {
+            return Err(Unanswered::Empty);
         }
         self.held.as_ref().ok_or(Unanswered::Empty)
     }

@@ -72,6 +72,7 @@ fn snapshot_in_chunks(bencher: Bencher<'_, '_>) {
         let (mut from, mut read) = (None, 0);
         loop {
             let request = SnapshotRequest {
+                history: weir_core::History::FIRST,
                 interest: interest.clone(),
                 slots: SlotSet::ALL,
                 at: AT,
@@ -99,6 +100,7 @@ fn log_read(bencher: Bencher<'_, '_>, of: &str) {
     let everything = of == "everything";
     let interest =
         if everything { Arc::new(Interest::everything()) } else { pods.of_node(PodNumber(CHANGED)) };
-    let request = LogRequest { interest, slots: SlotSet::ALL, after: AT, to };
+    let request =
+        LogRequest { history: weir_core::History::FIRST, interest, slots: SlotSet::ALL, after: AT, to };
     bencher.counter(ItemsCount::new(LOGGED)).bench_local(|| store.log(&request));
 }

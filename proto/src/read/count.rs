@@ -1,8 +1,8 @@
 //! Counts of a scope at one revision, for `remainingItemCount`. They know no selectors, as that has none.
 
-use weir_core::ResourceVersion;
 use weir_core::interest::Scope;
-use weir_core::message::{SnapshotStart, Unanswered};
+use weir_core::message::{CountRequest, SnapshotStart, Unanswered};
+use weir_core::{GroupVersionResource, History, ResourceVersion};
 
 use crate::error::ProtocolError;
 use crate::hello::{Spoken, greeted};
@@ -20,6 +20,10 @@ pub struct Count {
     pub at: ResourceVersion,
     /// The lowest key that counts; `None` from the beginning.
     pub from: Option<SnapshotStart>,
+    /// Counting may end once there are so many; `usize::MAX` is never.
+    pub at_most: usize,
+    /// The history that the revision is of.
+    pub history: History,
 }
 
 /// The answer to [`Count`].
@@ -33,9 +37,24 @@ pub enum CountAnswer {
 
 // === impl Count ===
 
+impl Count {
+    /// The question about a mirror.
+    pub fn of(mirror: &GroupVersionResource, request: &CountRequest) -> Self {
+        let CountRequest { history, scope, slots, at, from, at_most } = request.clone();
+        let range = MirrorRange { mirror: mirror.clone(), slots };
+        Self { range, scope, at, from, at_most, history }
+    }
+
+    /// The question as a store takes it.
+    pub fn resolve(self) -> CountRequest {
+        let Self { range, scope, at, from, at_most, history } = self;
+        CountRequest { history, scope, slots: range.slots, at, from, at_most }
+    }
+}
+
 impl From<&Count> for wire::Count {
     fn from(count: &Count) -> Self {
-        let Count { range: MirrorRange { mirror, slots }, scope, at, from } = count;
+        let Count { range: MirrorRange { mirror, slots }, scope, at, from, at_most, history } = count;
         Self {
             hello: Some(Spoken::OURS.hello()),
             mirror: Some(mirror.into()),
@@ -43,6 +62,8 @@ impl From<&Count> for wire::Count {
             slots: Some(slots.into()),
             at: at.get(),
             start: from.as_ref().map(wire::Start::from),
+            history: history.get(),
+            at_most: (*at_most != usize::MAX).then_some(*at_most as u64),
         }
     }
 }
@@ -57,6 +78,8 @@ impl TryFrom<wire::Count> for Count {
             scope: required(count.scope, "scope")?.try_into()?,
             at: ResourceVersion::new(count.at),
             from: count.start.map(SnapshotStart::try_from).transpose()?,
+            at_most: count.at_most.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX)),
+            history: History::new(count.history),
         })
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weir_core::message::{SnapshotChunk, SnapshotRequest, SnapshotStart, Unanswered};
 use weir_core::object::ObjectSchema;
 use weir_core::selector::FieldTable;
-use weir_core::{GroupVersionResource, ResourceVersion};
+use weir_core::{GroupVersionResource, History, ResourceVersion};
 
 use crate::error::ProtocolError;
 use crate::hello::{Spoken, greeted};
@@ -27,6 +27,8 @@ pub struct List {
     pub from: Option<SnapshotStart>,
     /// At most so many objects in the whole answer; `usize::MAX` is all.
     pub max_objects: usize,
+    /// The history that the revision is of.
+    pub history: History,
 }
 
 /// A part of the answer to [`List`].
@@ -47,27 +49,28 @@ impl List {
         request: &SnapshotRequest,
         table: &FieldTable,
     ) -> Result<Self, ProtocolError> {
-        let SnapshotRequest { interest, slots, at, from, max_objects } = request;
+        let SnapshotRequest { history, interest, slots, at, from, max_objects } = request;
         Ok(Self {
             range: MirrorRange { mirror: mirror.clone(), slots: *slots },
             interest: NamedInterest::of(interest, table)?,
             at: *at,
             from: from.clone(),
             max_objects: *max_objects,
+            history: *history,
         })
     }
 
     /// The question as a store takes it.
     pub fn resolve(self, table: &FieldTable) -> Result<SnapshotRequest, ProtocolError> {
-        let Self { range, interest, at, from, max_objects } = self;
+        let Self { range, interest, at, from, max_objects, history } = self;
         let interest = Arc::new(interest.resolve(table)?);
-        Ok(SnapshotRequest { interest, slots: range.slots, at, from, max_objects })
+        Ok(SnapshotRequest { history, interest, slots: range.slots, at, from, max_objects })
     }
 }
 
 impl From<&List> for wire::List {
     fn from(list: &List) -> Self {
-        let List { range: MirrorRange { mirror, slots }, interest, at, from, max_objects } = list;
+        let List { range: MirrorRange { mirror, slots }, interest, at, from, max_objects, history } = list;
         Self {
             hello: Some(Spoken::OURS.hello()),
             mirror: Some(mirror.into()),
@@ -76,6 +79,7 @@ impl From<&List> for wire::List {
             at: at.get(),
             start: from.as_ref().map(wire::Start::from),
             max_objects: (*max_objects != usize::MAX).then_some(*max_objects as u64),
+            history: history.get(),
         }
     }
 }
@@ -96,6 +100,7 @@ impl TryFrom<wire::List> for List {
             at: ResourceVersion::new(list.at),
             from: list.start.map(SnapshotStart::try_from).transpose()?,
             max_objects,
+            history: History::new(list.history),
         })
     }
 }

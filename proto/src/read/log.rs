@@ -6,7 +6,7 @@ use weir_core::message::{InterestEvent, LogRequest, Unanswered};
 use weir_core::object::ObjectSchema;
 use weir_core::selector::FieldTable;
 use weir_core::statement::Statement;
-use weir_core::{GroupVersionResource, ResourceVersion};
+use weir_core::{GroupVersionResource, History, ResourceVersion};
 
 use crate::error::ProtocolError;
 use crate::hello::{Spoken, greeted};
@@ -25,6 +25,8 @@ pub struct Log {
     pub after: ResourceVersion,
     /// Inclusive end.
     pub to: ResourceVersion,
+    /// The history that both are of.
+    pub history: History,
 }
 
 /// A part of the answer to [`Log`].
@@ -50,25 +52,27 @@ impl Log {
         request: &LogRequest,
         table: &FieldTable,
     ) -> Result<Self, ProtocolError> {
-        let LogRequest { interest, slots, after, to } = request;
+        let LogRequest { history, interest, slots, after, to } = request;
         Ok(Self {
             range: MirrorRange { mirror: mirror.clone(), slots: *slots },
             interest: NamedInterest::of(interest, table)?,
             after: *after,
             to: *to,
+            history: *history,
         })
     }
 
     /// The question as a store takes it.
     pub fn resolve(self, table: &FieldTable) -> Result<LogRequest, ProtocolError> {
-        let Self { range, interest, after, to } = self;
-        Ok(LogRequest { interest: Arc::new(interest.resolve(table)?), slots: range.slots, after, to })
+        let Self { range, interest, after, to, history } = self;
+        let interest = Arc::new(interest.resolve(table)?);
+        Ok(LogRequest { history, interest, slots: range.slots, after, to })
     }
 }
 
 impl From<&Log> for wire::Log {
     fn from(log: &Log) -> Self {
-        let Log { range: MirrorRange { mirror, slots }, interest, after, to } = log;
+        let Log { range: MirrorRange { mirror, slots }, interest, after, to, history } = log;
         Self {
             hello: Some(Spoken::OURS.hello()),
             mirror: Some(mirror.into()),
@@ -76,6 +80,7 @@ impl From<&Log> for wire::Log {
             slots: Some(slots.into()),
             after: after.get(),
             to: to.get(),
+            history: history.get(),
         }
     }
 }
@@ -93,6 +98,7 @@ impl TryFrom<wire::Log> for Log {
             interest: interest(log.interest)?,
             after: ResourceVersion::new(log.after),
             to: ResourceVersion::new(log.to),
+            history: History::new(log.history),
         })
     }
 }

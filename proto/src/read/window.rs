@@ -2,7 +2,7 @@
 
 use weir_core::statement::SourceId;
 use weir_core::window::Window;
-use weir_core::{GroupVersionResource, SlotSet};
+use weir_core::{GroupVersionResource, History, SlotSet};
 
 use crate::error::ProtocolError;
 use crate::hello::{Spoken, greeted};
@@ -31,6 +31,8 @@ pub struct MirrorWindow {
     pub source: SourceId,
     /// `None` while it holds nothing of it.
     pub window: Option<Window>,
+    /// The history that it knows of.
+    pub history: History,
 }
 
 // === impl WindowRequest, Windows ===
@@ -52,10 +54,11 @@ impl TryFrom<wire::WindowRequest> for WindowRequest {
 
 impl From<&Windows> for wire::Windows {
     fn from(Windows { slots, mirrors }: &Windows) -> Self {
-        let mirror = |MirrorWindow { mirror, source, window }: &MirrorWindow| wire::MirrorWindow {
+        let mirror = |MirrorWindow { mirror, source, window, history }: &MirrorWindow| wire::MirrorWindow {
             mirror: Some(mirror.into()),
             source: source.0,
             window: window.as_ref().map(wire::Window::from),
+            history: history.get(),
         };
         Self { slots: Some(slots.into()), mirrors: mirrors.iter().map(mirror).collect() }
     }
@@ -70,6 +73,7 @@ impl TryFrom<wire::Windows> for Windows {
                 mirror: mirror(of.mirror)?,
                 source: SourceId(of.source),
                 window: of.window.map(Window::try_from).transpose()?,
+                history: History::new(of.history),
             })
         };
         Ok(Self { slots: slots(windows.slots)?, mirrors: all(windows.mirrors, of)? })

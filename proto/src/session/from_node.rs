@@ -5,7 +5,7 @@ use weir_core::message::{Delivery, EventKind, FromNode as NodeMessage, OpenId};
 use weir_core::mirror::{MirrorFacts, MirrorSpec};
 use weir_core::object::ObjectSchema;
 use weir_core::statement::Statement;
-use weir_core::{GroupVersionResource, ResourceVersion, SlotSet};
+use weir_core::{GroupVersionResource, History, ResourceVersion, SlotSet};
 
 use super::{MirrorNumber, NamesEdit};
 use crate::error::ProtocolError;
@@ -47,6 +47,8 @@ pub struct Attached {
     pub spec: MirrorSpec,
     /// What was learned of it so far.
     pub facts: Option<MirrorFacts>,
+    /// The history that the node knows of.
+    pub history: History,
 }
 
 /// Why there is no mirror.
@@ -71,6 +73,8 @@ pub enum Said {
     Node(NodeMessage),
     /// A set of names was changed.
     Named(Named),
+    /// The node's log begins here now. It chooses whom to ask and proves nothing.
+    Floor(ResourceVersion),
 }
 
 /// A set of names was changed: from `at` on, statements count for what was added.
@@ -99,6 +103,7 @@ impl FromNode {
                 mirror: MirrorNumber::read(attached.mirror)?,
                 spec: required(attached.spec, "spec")?.try_into()?,
                 facts: attached.facts.map(MirrorFacts::try_from).transpose()?,
+                history: History::new(attached.history),
             }),
             Message::Unmirrored(unmirrored) => Self::Unmirrored {
                 mirror: mirror(unmirrored.mirror)?,
@@ -126,11 +131,14 @@ impl From<&FromNode> for wire::FromNode {
             FromNode::Welcome { protocol, slots } => {
                 Message::Welcome(wire::Welcome { protocol: protocol.number(), slots: Some(slots.into()) })
             }
-            FromNode::Attached(Attached { mirror, spec, facts }) => Message::Attached(wire::Attached {
-                mirror: mirror.get(),
-                spec: Some(spec.into()),
-                facts: facts.as_ref().map(wire::MirrorFacts::from),
-            }),
+            FromNode::Attached(Attached { mirror, spec, facts, history }) => {
+                Message::Attached(wire::Attached {
+                    mirror: mirror.get(),
+                    spec: Some(spec.into()),
+                    facts: facts.as_ref().map(wire::MirrorFacts::from),
+                    history: history.get(),
+                })
+            }
             FromNode::Unmirrored { mirror, reason } => Message::Unmirrored(wire::Unmirrored {
                 mirror: Some(mirror.into()),
                 reason: wire::UnmirroredReason::from(*reason).into(),
@@ -161,7 +169,15 @@ impl Said {
             What::NotMine(id) => NodeMessage::NotMine(OpenId(id)),
             What::Left(left) => NodeMessage::Left { id: OpenId(left.id), at: at(left.at) },
             What::TooOld(id) => NodeMessage::TooOld(OpenId(id)),
-            What::Restored(restored) => NodeMessage::Restored { highest: at(restored.highest) },
+            What::Restored(wire::Restored { history: 0, .. }) => {
+                return Err(ProtocolError::Missing("restored.history"));
+            }
+            What::Restored(restored) => NodeMessage::Restored {
+                highest: at(restored.highest),
+                history: History::new(restored.history),
+            },
+            What::History(history) => NodeMessage::History(History::new(history)),
+            What::Floor(floor) => return Ok(Self::Floor(at(floor))),
             What::Named(named) => {
                 let (id, edit) = (OpenId(named.id), NamesEdit::read(named.edit)?);
                 return Ok(Self::Named(Named { id, edit, at: at(named.at) }));
@@ -178,9 +194,11 @@ impl From<&Said> for wire::said::What {
             Said::Node(NodeMessage::NotMine(id)) => Self::NotMine(id.0),
             Said::Node(NodeMessage::Left { id, at }) => Self::Left(wire::Left { id: id.0, at: at.get() }),
             Said::Node(NodeMessage::TooOld(id)) => Self::TooOld(id.0),
-            Said::Node(NodeMessage::Restored { highest }) => {
-                Self::Restored(wire::Restored { highest: highest.get() })
+            Said::Node(NodeMessage::Restored { highest, history }) => {
+                Self::Restored(wire::Restored { highest: highest.get(), history: history.get() })
             }
+            Said::Node(NodeMessage::History(history)) => Self::History(history.get()),
+            Said::Floor(floor) => Self::Floor(floor.get()),
             Said::Named(Named { id, edit, at }) => {
                 Self::Named(wire::Named { id: id.0, edit: edit.0, at: at.get() })
             }

@@ -3,11 +3,11 @@
 use proptest::collection::{btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
-use weir_core::ObjectKey;
 use weir_core::message::{
     Credit, FromNode as NodeMessage, ListChunk, ListId, OpenId, SnapshotChunk, SnapshotStart,
 };
 use weir_core::window::Window;
+use weir_core::{History, ObjectKey};
 use weir_proto::feed::{Entry, FeedAnswer, Proof, Prove, Subscribe, Subscribed};
 use weir_proto::read::{
     Count, CountAnswer, List, ListAnswer, Log, LogAnswer, MirrorWindow, WindowRequest, Windows,
@@ -24,11 +24,15 @@ use crate::parts::{
     source, spec, statement, unanswered, version,
 };
 
+fn history() -> Made<History> {
+    any::<u32>().prop_map(|number| History::new(number.into())).boxed()
+}
+
 fn feed_answer() -> Made<FeedAnswer> {
-    let subscribed =
-        (source(), version(), spec(), option::of(facts())).prop_map(|(source, at, spec, facts)| {
-            FeedAnswer::Subscribed(Subscribed { protocol: Protocol::V1, source, at, spec, facts })
-        });
+    let subscribed = (source(), version(), spec(), option::of(facts()), history()).prop_map(|said| {
+        let (source, at, spec, facts, history) = said;
+        FeedAnswer::Subscribed(Subscribed { protocol: Protocol::V1, source, at, spec, facts, history })
+    });
     let chunk =
         (any::<(u64, u32, bool)>(), version(), objects()).prop_map(|((list, seq, is_last), at, objects)| {
             ListChunk { list: ListId(list), at, seq, is_last, objects }
@@ -38,7 +42,7 @@ fn feed_answer() -> Made<FeedAnswer> {
         (range(), statement(change))
             .prop_map(|(range, statement)| FeedAnswer::Statement { range, statement }),
         (source(), chunk).prop_map(|(source, chunk)| FeedAnswer::List { source, chunk }),
-        Just(FeedAnswer::Restored),
+        history().prop_map(FeedAnswer::Restored),
         facts().prop_map(FeedAnswer::Facts)
     ]
     .boxed()
@@ -47,11 +51,8 @@ fn feed_answer() -> Made<FeedAnswer> {
 fn feed() -> Made<Any> {
     let spoken = (1u32.., 0u32..3)
         .prop_map(|(oldest, more)| Spoken::new(oldest, oldest.saturating_add(more)).unwrap());
-    let subscribe = (spoken, range(), option::of(version())).prop_map(|(spoken, range, after)| Subscribe {
-        spoken,
-        range,
-        after,
-    });
+    let subscribe = (spoken, range(), option::of(version()), history())
+        .prop_map(|(spoken, range, after, history)| Subscribe { spoken, range, after, history });
     let prove = (mirror(), scope(), any::<bool>(), any::<bool>()).prop_map(
         |(mirror, scope, wants_entries, wants_catch_up)| Prove {
             mirror,
@@ -130,7 +131,12 @@ fn said() -> Made<Said> {
         id().prop_map(NodeMessage::NotMine).prop_map(Said::Node),
         (id(), version()).prop_map(|(id, at)| Said::Node(NodeMessage::Left { id, at })),
         id().prop_map(NodeMessage::TooOld).prop_map(Said::Node),
-        version().prop_map(|highest| Said::Node(NodeMessage::Restored { highest })),
+        (version(), history()).prop_map(|(highest, history)| Said::Node(NodeMessage::Restored {
+            highest,
+            history: history.next()
+        })),
+        history().prop_map(|history| Said::Node(NodeMessage::History(history))),
+        version().prop_map(Said::Floor),
         (id(), edit(), version()).prop_map(|(id, edit, at)| Said::Named(Named { id, edit, at }))
     ]
     .boxed()
@@ -146,8 +152,9 @@ fn from_node() -> Made<FromNode> {
     ]);
     prop_oneof![
         slots().prop_map(|slots| FromNode::Welcome { protocol: Protocol::V1, slots }),
-        (number(), spec(), option::of(facts()))
-            .prop_map(|(mirror, spec, facts)| FromNode::Attached(Attached { mirror, spec, facts })),
+        (number(), spec(), option::of(facts()), history()).prop_map(|(mirror, spec, facts, history)| {
+            FromNode::Attached(Attached { mirror, spec, facts, history })
+        }),
         (mirror(), reason).prop_map(|(mirror, reason)| FromNode::Unmirrored { mirror, reason }),
         (number(), facts()).prop_map(|(mirror, facts)| FromNode::Learned(mirror, facts)),
         vec((number(), said()), 0..5).prop_map(FromNode::Flush)
@@ -165,18 +172,25 @@ fn start() -> Made<Option<SnapshotStart>> {
 
 fn read() -> Made<Any> {
     let max = prop_oneof![1usize..1_000, Just(usize::MAX)];
-    let list = (range(), interest(), version(), start(), max)
-        .prop_map(|(range, interest, at, from, max_objects)| List { range, interest, at, from, max_objects });
-    let log = (range(), interest(), version(), version()).prop_map(|(range, interest, a, b)| {
-        let (after, to) = (a.min(b), a.max(b));
-        Log { range, interest, after, to }
-    });
-    let count = (range(), scope(), version(), start()).prop_map(|(range, scope, at, from)| Count {
-        range,
-        scope,
-        at,
-        from,
-    });
+    let list = (range(), interest(), version(), start(), max.clone(), history()).prop_map(
+        |(range, interest, at, from, max_objects, history)| List {
+            range,
+            interest,
+            at,
+            from,
+            max_objects,
+            history,
+        },
+    );
+    let log = (range(), interest(), version(), version(), history()).prop_map(
+        |(range, interest, a, b, history)| {
+            let (after, to) = (a.min(b), a.max(b));
+            Log { range, interest, after, to, history }
+        },
+    );
+    let count = (range(), scope(), version(), start(), max, history()).prop_map(
+        |(range, scope, at, from, at_most, history)| Count { range, scope, at, from, at_most, history },
+    );
     prop_oneof![
         list.prop_map(Any::List),
         log.prop_map(Any::Log),
@@ -188,11 +202,8 @@ fn read() -> Made<Any> {
 
 fn answer() -> Made<Any> {
     let window = (version(), version()).prop_map(|(a, b)| Window { floor: a.min(b), frontier: a.max(b) });
-    let of = (mirror(), source(), option::of(window)).prop_map(|(mirror, source, window)| MirrorWindow {
-        mirror,
-        source,
-        window,
-    });
+    let of = (mirror(), source(), option::of(window), history())
+        .prop_map(|(mirror, source, window, history)| MirrorWindow { mirror, source, window, history });
     prop_oneof![
         (objects(), option::of(key()))
             .prop_map(|(objects, next)| Any::ListAnswer(ListAnswer::Chunk(SnapshotChunk { objects, next }))),

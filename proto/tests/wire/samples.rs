@@ -14,7 +14,7 @@ use weir_core::selector::{CustomFields, FieldTable, LabelSelector};
 use weir_core::shard_selector::ShardSelector;
 use weir_core::window::Window;
 use weir_core::{
-    GroupVersionResource, Object, ObjectKey, ResourceVersion, Slot, SlotSet, SourceId, Statement,
+    GroupVersionResource, History, Object, ObjectKey, ResourceVersion, Slot, SlotSet, SourceId, Statement,
 };
 use weir_proto::feed::{Entry, FeedAnswer, Proof, Prove, Subscribe, Subscribed};
 use weir_proto::read::{
@@ -27,6 +27,9 @@ use weir_proto::session::{
 use weir_proto::{MirrorRange, Protocol, Spoken};
 
 use crate::kinds::Any;
+
+/// Restored three times.
+const HISTORY: History = History::new(3);
 
 pub(crate) fn rv(number: u64) -> ResourceVersion {
     ResourceVersion::new(number)
@@ -96,7 +99,7 @@ fn feed_answers() -> Vec<Any> {
         CustomFields { is_namespaced: true, json_paths: vec![".spec.color".into(), ".spec.size".into()] };
     let subscribed = |spec, facts| {
         let (protocol, source) = (Protocol::V1, SourceId(0x0102_0304_0506_0708));
-        FeedAnswer::Subscribed(Subscribed { protocol, source, at: rv(1_000), spec, facts })
+        FeedAnswer::Subscribed(Subscribed { protocol, source, at: rv(1_000), spec, facts, history: HISTORY })
     };
     let changes = vec![
         Change { rv: rv(11), kind: ChangeKind::Put, object: object("default", "web-0", 11) },
@@ -115,7 +118,7 @@ fn feed_answers() -> Vec<Any> {
         subscribed(spec_of(gauges(), Some(&custom)), Some(facts())),
         FeedAnswer::Statement { range: range(), statement },
         FeedAnswer::List { source: SourceId(8), chunk },
-        FeedAnswer::Restored,
+        FeedAnswer::Restored(HISTORY),
         FeedAnswer::Facts(facts()),
     ]
     .map(Any::FeedAnswer)
@@ -123,7 +126,8 @@ fn feed_answers() -> Vec<Any> {
 }
 
 fn feed() -> Vec<Any> {
-    let subscribe = |after| Any::Subscribe(Subscribe { spoken: Spoken::OURS, range: range(), after });
+    let subscribe =
+        |after| Any::Subscribe(Subscribe { spoken: Spoken::OURS, range: range(), after, history: HISTORY });
     let scope = Scope { namespace: Some("default".into()), name: None };
     let entry = Entry { key: ObjectKey::new("default", "web-0"), uid: "uid-web-0".into(), rv: rv(11) };
     let proof =
@@ -188,7 +192,9 @@ fn flush() -> FromNode {
         Said::Node(NodeMessage::NotMine(id)),
         Said::Node(NodeMessage::Left { id, at: rv(25) }),
         Said::Node(NodeMessage::TooOld(id)),
-        Said::Node(NodeMessage::Restored { highest: rv(25) }),
+        Said::Node(NodeMessage::Restored { highest: rv(25), history: HISTORY }),
+        Said::Node(NodeMessage::History(HISTORY)),
+        Said::Floor(rv(12)),
         Said::Named(Named { id, edit: NamesEdit::FIRST, at: rv(25) }),
         Said::Node(NodeMessage::Said(frontier)),
     ];
@@ -197,7 +203,12 @@ fn flush() -> FromNode {
 
 fn from_node() -> Vec<Any> {
     let attached = |facts| {
-        FromNode::Attached(Attached { mirror: registration().mirror, spec: spec_of(pods(), None), facts })
+        FromNode::Attached(Attached {
+            mirror: registration().mirror,
+            spec: spec_of(pods(), None),
+            facts,
+            history: HISTORY,
+        })
     };
     [
         FromNode::Welcome { protocol: Protocol::V1, slots: range().slots },
@@ -215,17 +226,31 @@ fn questions() -> Vec<Any> {
     let spec = spec_of(pods(), None);
     let table = spec.schema.table();
     let list = |from, max_objects| {
-        let request =
-            SnapshotRequest { interest: interest(table), slots: SlotSet::ALL, at: rv(30), from, max_objects };
+        let request = SnapshotRequest {
+            history: HISTORY,
+            interest: interest(table),
+            slots: SlotSet::ALL,
+            at: rv(30),
+            from,
+            max_objects,
+        };
         Any::List(List::of(&pods(), &request, table).unwrap())
     };
-    let log = LogRequest { interest: interest(table), slots: SlotSet::ALL, after: rv(20), to: rv(30) };
+    let log = LogRequest {
+        history: HISTORY,
+        interest: interest(table),
+        slots: SlotSet::ALL,
+        after: rv(20),
+        to: rv(30),
+    };
     let key = ObjectKey::new("default", "web-0");
     let count = Count {
         range: range(),
         scope: Scope { namespace: Some("default".into()), name: None },
         at: rv(30),
         from: Some(SnapshotStart::Behind(key.clone())),
+        at_most: 1_000,
+        history: HISTORY,
     };
     vec![
         list(None, usize::MAX),
@@ -247,7 +272,7 @@ fn answers() -> Vec<Any> {
         vec![event(EventKind::Added, 21), event(EventKind::Modified, 22), event(EventKind::Deleted, 29)];
     let statement = Statement::new(SourceId(7), rv(20), rv(30), events).unwrap();
     let window = Window { floor: rv(20), frontier: rv(30) };
-    let of = |mirror, window| MirrorWindow { mirror, source: SourceId(7), window };
+    let of = |mirror, window| MirrorWindow { mirror, source: SourceId(7), window, history: HISTORY };
     let mirrors = vec![of(pods(), Some(window)), of(gauges(), None)];
     let mut samples = vec![
         chunk(Some(ObjectKey::new("default", "web-1"))),

@@ -48,7 +48,7 @@ fn answers() -> Vec<wire::FeedAnswer> {
 
 fn subscribe(spoken: Spoken) -> wire::Subscribe {
     let range = MirrorRange { mirror: pods(), slots: weir_core::SlotSet::ALL };
-    (&Subscribe { spoken, range, after: None }).into()
+    (&Subscribe { spoken, range, after: None, history: weir_core::History::FIRST }).into()
 }
 
 #[tokio::test]

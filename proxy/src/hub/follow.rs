@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use weir_core::message::{InterestEvent, LogRequest, Unanswered};
 use weir_core::statement::Progress;
-use weir_core::{ResourceVersion, SlotSet};
+use weir_core::{History, ResourceVersion, SlotSet};
 
 use super::fanout::Lease;
 use super::{End, Read};
@@ -19,7 +19,7 @@ pub struct Follower {
     lease: Lease,
     cursor: ResourceVersion,
     /// The history that the cursor is of.
-    history: Option<u64>,
+    history: Option<History>,
     replay: Option<Replay>,
 }
 
@@ -45,7 +45,7 @@ struct Replay {
 
 impl Follower {
     /// A client that has everything up to `after`, a position of this history.
-    pub fn new(lease: Lease, after: ResourceVersion, history: Option<u64>) -> Self {
+    pub fn new(lease: Lease, after: ResourceVersion, history: Option<History>) -> Self {
         Self { lease, cursor: after, history, replay: None }
     }
 
@@ -94,6 +94,7 @@ impl Follower {
     fn replay_to(&mut self, floor: ResourceVersion) -> Result<Vec<InterestEvent>, Unanswered> {
         let Some(interest) = self.lease.interest().cloned() else { return Err(Unanswered::Empty) };
         let wanted = interest.slots();
+        let history = self.history.ok_or(Unanswered::Empty)?;
         let (shards, cursor) = (self.lease.shards().clone(), self.cursor);
         let replay = self.replay.get_or_insert_with(|| {
             let ranges = shards
@@ -112,14 +113,13 @@ impl Follower {
             if after >= floor || after > cursor {
                 continue;
             }
-            let statement = shards
-                .log(*node, &LogRequest { interest: interest.clone(), slots: *slots, after, to: floor })?;
+            let statement = shards.log(
+                *node,
+                &LogRequest { history, interest: interest.clone(), slots: *slots, after, to: floor },
+            )?;
             if let Ok(events) = progress.take(statement) {
                 replay.buffer.extend(events.map(|event| (event.rv, event)));
             }
-        }
-        if shards.history() != self.history {
-            return Err(Unanswered::Empty);
         }
         let reached = replay.ranges.iter().map(|(_, _, progress)| progress.position()).min().unwrap_or(floor);
         let later = replay.buffer.split_off(&reached.next());

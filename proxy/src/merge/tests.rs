@@ -173,7 +173,8 @@ fn the_frontier_falls_only_when_history_goes_back() {
     let (early, _) = live(&mut merges, 30);
     let why = "what the old session said does not count on the new one";
     assert_eq!(merges.frontier_of(early), Some(rv(30)), "{why}");
-    let outputs = merges.on_node(NodeIndex(0), FromNode::Restored { highest: rv(50) });
+    let outputs =
+        merges.on_node(NodeIndex(0), FromNode::Restored { highest: rv(50), history: History::new(1) });
     assert!(
         matches!(outputs.as_slice(), [.., Output::TooOld(_), Output::Restored(highest)] if *highest == rv(50))
     );

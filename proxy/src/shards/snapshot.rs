@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use weir_core::interest::Interest;
 use weir_core::message::{SnapshotRequest, SnapshotStart, Unanswered};
-use weir_core::{Object, ResourceVersion, SlotSet};
+use weir_core::{History, Object, ResourceVersion, SlotSet};
 use weir_shard_node::node::cell::NodeCell;
 
 /// Objects that one piece of one node holds: references, 8 bytes each.
@@ -26,7 +26,7 @@ struct Part {
     node: Arc<NodeCell>,
     slots: SlotSet,
     /// The history that the revision is of.
-    history: u64,
+    history: History,
     ready: VecDeque<Arc<Object>>,
     next: Ahead,
 }
@@ -44,7 +44,7 @@ impl Snapshot {
     pub(super) fn open(
         nodes: Vec<(Arc<NodeCell>, SlotSet)>,
         interest: Arc<Interest>,
-        (history, at, from): (u64, ResourceVersion, Option<SnapshotStart>),
+        (history, at, from): (History, ResourceVersion, Option<SnapshotStart>),
     ) -> Result<Self, Unanswered> {
         let parts = nodes.into_iter().map(|(node, slots)| Part {
             node,
@@ -97,16 +97,13 @@ impl Part {
         while self.ready.is_empty() {
             let Ahead::From(from) = &self.next else { return Ok(()) };
             let chunk = self.node.snapshot(&SnapshotRequest {
+                history: self.history,
                 interest: interest.clone(),
                 slots: self.slots,
                 at,
                 from: from.clone(),
                 max_objects: PIECE,
             })?;
-            // Asked after the piece was read: a store that was cleared before or meanwhile has another history by now.
-            if self.node.history() != self.history {
-                return Err(Unanswered::TooOld { floor: at });
-            }
             self.ready.extend(chunk.objects);
             self.next = chunk.next.map_or(Ahead::End, |key| Ahead::From(Some(SnapshotStart::Behind(key))));
         }

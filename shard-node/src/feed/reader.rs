@@ -11,7 +11,7 @@ use tracing::{debug, info, warn};
 use weir_core::message::{FeedMessage, ListId};
 use weir_core::mirror::{BookmarkTemplate, MirrorFacts, MirrorSpec};
 use weir_core::statement::Statement;
-use weir_core::{ResourceVersion, message::Change};
+use weir_core::{History, ResourceVersion, message::Change};
 use weir_upstream::{ConnectError, Connection, Role, Upstream};
 
 use super::handle::FeedHandle;
@@ -59,6 +59,7 @@ pub struct Reader {
     limits: ReaderLimits,
     plan: Plan,
     memory: Memory,
+    history: History,
     asking: Asking,
 }
 
@@ -98,6 +99,7 @@ impl Reader {
             limits: ReaderLimits::default(),
             plan,
             memory: Memory::default(),
+            history: History::FIRST,
             asking,
         }
     }
@@ -131,7 +133,8 @@ impl Reader {
         match within(self.limits.answer, verdict).await?? {
             Verdict::SameHistory => {}
             Verdict::Restored => {
-                self.feed.push(FeedMessage::Restored);
+                self.history = self.history.next();
+                self.feed.push(FeedMessage::Restored(self.history));
                 self.plan.on_restored();
                 self.memory.clear();
             }

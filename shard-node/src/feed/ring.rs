@@ -7,9 +7,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use weir_core::ResourceVersion;
 use weir_core::message::{Change, FeedMessage};
 use weir_core::statement::{Event, Statement};
+use weir_core::{History, ResourceVersion};
 
 /// Names one subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,6 +26,8 @@ pub struct Ring {
     position: ResourceVersion,
     /// The newest message is a part of a list that is not its last.
     is_mid_list: bool,
+    /// The history that is read.
+    history: History,
     /// How often upstream's history went back.
     histories: u64,
     /// Where the messages of the present history begin.
@@ -76,6 +78,7 @@ impl Ring {
             subscribers: BTreeMap::new(),
             position: ResourceVersion::ZERO,
             is_mid_list: false,
+            history: History::FIRST,
             histories: 0,
             history_start: 0,
         }
@@ -92,9 +95,12 @@ impl Ring {
             FeedMessage::Statement(statement) => self.position = self.position.max(statement.to()),
             FeedMessage::List(chunk) if chunk.is_last => self.position = self.position.max(chunk.at),
             FeedMessage::List(_) => {}
-            FeedMessage::Restored => self.position = ResourceVersion::ZERO,
+            FeedMessage::Restored(history) => {
+                self.history = *history;
+                self.position = ResourceVersion::ZERO;
+            }
         }
-        let is_restored = matches!(&message, FeedMessage::Restored);
+        let is_restored = matches!(&message, FeedMessage::Restored(_));
         self.is_mid_list = matches!(&message, FeedMessage::List(chunk) if !chunk.is_last);
         let bytes = bytes_of(&message);
         self.bytes += bytes;
@@ -139,9 +145,10 @@ impl Ring {
     /// What comes next for a subscriber.
     pub fn next(&mut self, id: SubscriberId) -> Next {
         let (first, end) = (self.first, self.end());
+        let history = self.history;
         let Some(subscriber) = self.subscribers.get_mut(&id) else { return Next::Behind };
         if std::mem::take(&mut subscriber.must_be_told) {
-            return Next::Message(Arc::new(FeedMessage::Restored));
+            return Next::Message(Arc::new(FeedMessage::Restored(history)));
         }
         let Some(next) = subscriber.next else { return Next::Behind };
         if next >= end {
@@ -153,7 +160,7 @@ impl Ring {
             return Next::Behind;
         };
         subscriber.next = Some(next + 1);
-        subscriber.told += u64::from(matches!(**message, FeedMessage::Restored));
+        subscriber.told += u64::from(matches!(**message, FeedMessage::Restored(_)));
         Next::Message(message.clone())
     }
 
@@ -176,7 +183,7 @@ impl Ring {
             FeedMessage::Statement(said) => {
                 after.is_some_and(|after| said.after() <= after && after < said.to())
             }
-            FeedMessage::List(_) | FeedMessage::Restored => false,
+            FeedMessage::List(_) | FeedMessage::Restored(_) => false,
         };
         // The rest of a list leads nobody on who has not read its beginning.
         if after == Some(self.position) && !self.position.is_zero() && !self.is_mid_list {
@@ -193,13 +200,13 @@ impl Ring {
     fn is_whole_list(&self, index: u64) -> bool {
         let list = match self.message(index) {
             FeedMessage::List(chunk) if chunk.seq == 0 => chunk.list,
-            FeedMessage::List(_) | FeedMessage::Statement(_) | FeedMessage::Restored => return false,
+            FeedMessage::List(_) | FeedMessage::Statement(_) | FeedMessage::Restored(_) => return false,
         };
         for index in index..self.end() {
             match self.message(index) {
                 FeedMessage::List(chunk) if chunk.list == list && chunk.is_last => return true,
                 FeedMessage::List(chunk) if chunk.list == list => {}
-                FeedMessage::List(_) | FeedMessage::Statement(_) | FeedMessage::Restored => return false,
+                FeedMessage::List(_) | FeedMessage::Statement(_) | FeedMessage::Restored(_) => return false,
             }
         }
         true
@@ -250,7 +257,7 @@ fn bytes_of(message: &FeedMessage) -> usize {
         FeedMessage::List(chunk) => {
             overhead + chunk.objects.iter().map(|object| object.bytes().len()).sum::<usize>()
         }
-        FeedMessage::Restored => overhead,
+        FeedMessage::Restored(_) => overhead,
     }
 }
 

@@ -9,14 +9,13 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
-use weir_core::interest::Scope;
 use weir_core::message::{
-    FeedMessage, FromNode, InterestEvent, LogRequest, SnapshotChunk, SnapshotRequest, SnapshotStart, ToNode,
-    Unanswered,
+    CountRequest, FeedMessage, FromNode, InterestEvent, LogRequest, SnapshotChunk, SnapshotRequest,
+    SnapshotStart, ToNode, Unanswered,
 };
 use weir_core::statement::{Gap, Statement};
 use weir_core::window::Window;
-use weir_core::{Object, ObjectKey, ResourceVersion, SlotSet, WindowBounds};
+use weir_core::{History, Object, ObjectKey, ResourceVersion, SlotSet, WindowBounds};
 
 use super::{Node, Outgoing, SessionId};
 use crate::store::{Holdings, Now};
@@ -91,10 +90,8 @@ impl NodeCell {
         self.node.read().window()
     }
 
-    /// Which of upstream's histories the node holds; see [`Store::history`].
-    ///
-    /// [`Store::history`]: crate::store::Store::history
-    pub fn history(&self) -> u64 {
+    /// Which of upstream's histories the node holds.
+    pub fn history(&self) -> History {
         self.node.read().store().history()
     }
 
@@ -109,25 +106,23 @@ impl NodeCell {
     }
 
     /// One object at one revision.
-    pub fn get(&self, key: &ObjectKey, at: ResourceVersion) -> Result<Option<Arc<Object>>, Unanswered> {
-        self.node.read().store().get(key, at)
+    pub fn get(
+        &self,
+        history: History,
+        key: &ObjectKey,
+        at: ResourceVersion,
+    ) -> Result<Option<Arc<Object>>, Unanswered> {
+        self.node.read().store().get(history, key, at)
     }
 
-    /// How many objects of a scope existed at one revision, from a start on; counting ends once there are `at_most`. The lock
-    /// is held for a piece at a time.
-    pub fn count(
-        &self,
-        scope: &Scope,
-        (at, from): (ResourceVersion, Option<&SnapshotStart>),
-        at_most: usize,
-    ) -> Result<usize, Unanswered> {
-        let mut start = from.cloned();
+    /// How many objects of a scope existed at one revision. The lock is held for a piece at a time.
+    pub fn count(&self, mut request: CountRequest) -> Result<usize, Unanswered> {
         let mut total = 0;
         loop {
-            let (count, next) = self.node.read().store().count(scope, at, start.as_ref())?;
+            let (count, next) = self.node.read().store().count(&request)?;
             total += count;
             match next {
-                Some(key) if total < at_most => start = Some(SnapshotStart::Behind(key)),
+                Some(key) if total < request.at_most => request.from = Some(SnapshotStart::Behind(key)),
                 Some(_) | None => return Ok(total),
             }
         }

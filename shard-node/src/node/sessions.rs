@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use weir_core::message::{Change, Credit, Delivery, EventKind, FromNode, Open, OpenId};
 use weir_core::statement::{SourceId, Statement};
-use weir_core::{Object, ResourceVersion};
+use weir_core::{History, Object, ResourceVersion};
 
 use super::{Hit, Outgoing, SessionId};
 
@@ -135,13 +135,18 @@ impl Sessions {
     }
 
     /// Upstream's history went back: every registration ends and the frontier begins anew.
-    pub(super) fn restored(&mut self, highest: ResourceVersion) -> Vec<Outgoing> {
+    pub(super) fn restored(&mut self, highest: ResourceVersion, history: History) -> Vec<Outgoing> {
         let restored = self.0.iter_mut().map(|(id, session)| {
             session.credit.clear();
             session.said = ResourceVersion::ZERO;
-            (*id, FromNode::Restored { highest })
+            (*id, FromNode::Restored { highest, history })
         });
         restored.collect()
+    }
+
+    /// The same for every session.
+    pub(super) fn tell(&self, message: impl Fn() -> FromNode) -> Vec<Outgoing> {
+        self.0.keys().map(|id| (*id, message())).collect()
     }
 }
 

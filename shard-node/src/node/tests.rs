@@ -109,8 +109,8 @@ fn a_restored_upstream_ends_everything_and_says_what_may_not_be_resumed() {
     let mut node = node(SlotSet::ALL);
     open(&mut node, 1, SlotSet::ALL, 9);
     say(&mut node, (1, 50), Vec::new());
-    let said = node.on_feed(FeedMessage::Restored, Duration::ZERO).unwrap();
-    assert!(matches!(said.as_slice(), [(SESSION, FromNode::Restored { highest })] if *highest == rv(50)));
+    let said = node.on_feed(FeedMessage::Restored(History::new(1)), Duration::ZERO).unwrap();
+    assert!(matches!(said.as_slice(), [(SESSION, FromNode::Restored { highest, .. })] if *highest == rv(50)));
     assert_eq!((node.window(), node.interests()), (None, 0));
     // The new history is at a lower number, and its list is taken all the same.
     let said: Vec<_> = list(&mut node, 9).into_iter().map(|(_, said)| said).collect();

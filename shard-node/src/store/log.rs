@@ -106,7 +106,7 @@ impl Store {
     /// The events of an interest in (after, to], or the first part of them. The statement's end says how far it goes; it
     /// never goes beyond the frontier.
     pub fn log(&self, request: &LogRequest) -> Result<Statement<InterestEvent>, Unanswered> {
-        let held = self.held_at(&request.slots)?;
+        let held = self.held_at(request.history, &request.slots)?;
         let window = held.window();
         if request.after < window.floor {
             return Err(Unanswered::TooOld { floor: window.floor });

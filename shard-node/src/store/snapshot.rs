@@ -5,10 +5,9 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use weir_core::interest::Scope;
-use weir_core::message::{SnapshotChunk, SnapshotRequest, SnapshotStart, Unanswered};
+use weir_core::message::{CountRequest, SnapshotChunk, SnapshotRequest, SnapshotStart, Unanswered};
 use weir_core::shard_selector::ShardField;
-use weir_core::{HashRange, Object, ObjectKey, ResourceVersion, Slot};
+use weir_core::{HashRange, History, Object, ObjectKey, ResourceVersion, Slot};
 
 use super::{Held, Store};
 
@@ -24,7 +23,7 @@ const SORTED: f64 = 4.0;
 impl Store {
     /// A chunk of the snapshot at `request.at`.
     pub fn snapshot(&self, request: &SnapshotRequest) -> Result<SnapshotChunk, Unanswered> {
-        let held = self.held_at(&request.slots)?;
+        let held = self.held_at(request.history, &request.slots)?;
         held.check(request.at)?;
         match &request.interest.shard {
             Some(shard) if shard.field() == ShardField::Uid && self.is_narrow(held, shard.ranges()) => {
@@ -35,24 +34,25 @@ impl Store {
     }
 
     /// One object as it was at `at`.
-    pub fn get(&self, key: &ObjectKey, at: ResourceVersion) -> Result<Option<Arc<Object>>, Unanswered> {
-        let held = self.held_at(&self.slots)?;
+    pub fn get(
+        &self,
+        history: History,
+        key: &ObjectKey,
+        at: ResourceVersion,
+    ) -> Result<Option<Arc<Object>>, Unanswered> {
+        let held = self.held_at(history, &self.slots)?;
         held.check(at)?;
         Ok(held.keys.get(key).and_then(|chain| chain.at(at)).cloned())
     }
 
-    /// How many objects of the scope existed at `at`, from the given start, as far as one hold of the lock goes; and behind
-    /// which key to go on, `None` at the end. The count behind `remainingItemCount`.
-    pub fn count(
-        &self,
-        scope: &Scope,
-        at: ResourceVersion,
-        from: Option<&SnapshotStart>,
-    ) -> Result<(usize, Option<ObjectKey>), Unanswered> {
-        let held = self.held_at(&self.slots)?;
-        held.check(at)?;
+    /// How many objects there were, as far as one hold of the lock goes; and behind which key to go on, `None` at the end.
+    /// The count behind `remainingItemCount`.
+    pub fn count(&self, request: &CountRequest) -> Result<(usize, Option<ObjectKey>), Unanswered> {
+        let CountRequest { history, scope, slots, at, from, at_most: _ } = request;
+        let held = self.held_at(*history, slots)?;
+        held.check(*at)?;
         let prefix = scope.prefix();
-        let keys = held.keys.range::<str, _>(bounds(from, &prefix));
+        let keys = held.keys.range::<str, _>(bounds(from.as_ref(), &prefix));
         let in_scope = keys.take_while(|(key, _)| key.as_str().starts_with(&prefix));
         let mut last: Option<&ObjectKey> = None;
         let mut count = 0;
@@ -61,7 +61,8 @@ impl Store {
                 return Ok((count, last.cloned()));
             }
             last = Some(key);
-            count += usize::from(chain.at(at).is_some_and(|object| scope.contains(object)));
+            let is_counted = |object: &Arc<Object>| slots.contains(object.slot()) && scope.contains(object);
+            count += usize::from(chain.at(*at).is_some_and(is_counted));
         }
         Ok((count, None))
     }

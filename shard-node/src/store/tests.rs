@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use weir_core::interest::{Interest, Scope};
-use weir_core::message::{ListChunk, ListId, LogRequest, SnapshotRequest, SnapshotStart, Unanswered};
+use weir_core::message::{
+    CountRequest, ListChunk, ListId, LogRequest, SnapshotRequest, SnapshotStart, Unanswered,
+};
 use weir_core::selector::LabelSelector;
 use weir_core::shard_selector::ShardSelector;
 use weir_core::statement::Statement;
-use weir_core::{Object, ObjectKey, ResourceVersion, SlotSet, SourceId, WindowBounds};
+use weir_core::{History, Object, ObjectKey, ResourceVersion, SlotSet, SourceId, WindowBounds};
 
 use super::{Holdings, Listed, Store};
 use crate::testing::{Pod, rv};
@@ -70,7 +72,8 @@ fn chunk((list, at): (u64, u64), seq: u32, is_last: bool, objects: Vec<Arc<Objec
 }
 
 fn request(interest: &Interest, slots: SlotSet, at: ResourceVersion) -> SnapshotRequest {
-    SnapshotRequest { interest: Arc::new(interest.clone()), slots, at, from: None, max_objects: 2 }
+    let interest = Arc::new(interest.clone());
+    SnapshotRequest { history: History::FIRST, interest, slots, at, from: None, max_objects: 2 }
 }
 
 /// The whole snapshot, in chunks.
@@ -145,6 +148,7 @@ proptest! {
             for after in window.floor.get().saturating_sub(2)..=window.frontier.get() {
                 for interest in interests() {
                     let request = LogRequest {
+                        history: History::FIRST,
                         interest: Arc::new(interest.clone()),
                         slots: SlotSet::ALL,
                         after: rv(after),
@@ -173,7 +177,7 @@ proptest! {
             let at = store.window().unwrap().frontier;
             let present = naive.present(at);
             for key in (0..8).map(|number| naive.pod(number)).map(|pod| ObjectKey::new(&pod.namespace, &pod.name)) {
-                let got = store.get(&key, at).unwrap();
+                let got = store.get(History::FIRST, &key, at).unwrap();
                 assert_eq!(got.map(|object| object.rv()), present.get(&key).map(|object| object.rv()));
             }
             let from = SnapshotStart::At(start.as_str().into());
@@ -185,7 +189,15 @@ proptest! {
             }
             let scope = Scope { namespace: Some("a".into()), name: None };
             let in_scope = present.keys().filter(|key| key.as_str() >= start.as_str() && key.namespace() == "a");
-            assert_eq!(store.count(&scope, at, Some(&from)).unwrap(), (in_scope.count(), None));
+            let count = CountRequest {
+                history: History::FIRST,
+                scope,
+                slots: SlotSet::ALL,
+                at,
+                from: Some(from),
+                at_most: usize::MAX,
+            };
+            assert_eq!(store.count(&count).unwrap(), (in_scope.count(), None));
             assert_eq!(store.holdings().live_objects, present.len());
         });
     }
@@ -202,6 +214,7 @@ proptest! {
                 assert!(part.iter().all(|object| slots.contains(object.slot())));
                 parts.extend(part);
                 let said = store.log(&LogRequest {
+                    history: History::FIRST,
                     interest: Arc::new(Interest::everything()),
                     slots,
                     after: store.window().unwrap().floor,
@@ -257,7 +270,7 @@ fn two_lists_at_once_do_not_push_each_other_out() {
     assert_eq!(store.list(chunk((2, 7), 0, false, Vec::new())), Listed::Staged);
     assert_eq!(store.list(chunk((1, 5), 1, true, vec![pod.object(4)])), Listed::Installed(rv(5)));
     assert_eq!(store.list(chunk((2, 7), 1, true, vec![pod.object(6)])), Listed::Installed(rv(7)));
-    assert_eq!(store.get(&ObjectKey::new("ns", "a"), rv(7)).unwrap().unwrap().rv(), rv(6));
+    assert_eq!(store.get(History::FIRST, &ObjectKey::new("ns", "a"), rv(7)).unwrap().unwrap().rv(), rv(6));
     assert_eq!(
         store.list(chunk((3, 7), 0, true, Vec::new())),
         Listed::Ignored,

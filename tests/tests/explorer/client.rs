@@ -151,6 +151,7 @@ impl Client {
         let chosen = around.rng.random_range(0..open.len().max(1));
         if let Some(part) = open.into_iter().nth(chosen) {
             let request = SnapshotRequest {
+                history: weir_core::History::new(self.epoch as u64),
                 interest: around.wanted.interest.clone(),
                 slots: part.slots,
                 at,
@@ -237,6 +238,7 @@ impl Client {
         let chosen = around.rng.random_range(0..ranges.len());
         let (node, slots, progress) = &mut ranges[chosen];
         let request = LogRequest {
+            history: weir_core::History::new(self.epoch as u64),
             interest: around.wanted.interest.clone(),
             slots: *slots,
             after: progress.position(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rand::Rng;
 use rand::rngs::StdRng;
 use weir_core::message::{FeedMessage, ListChunk, ListId};
-use weir_core::{Object, ResourceVersion, SourceId};
+use weir_core::{History, Object, ResourceVersion, SourceId};
 use weir_shard_node::feed::ring::{Lack, Ring, statement_of};
 use weir_tests::model::Upstream;
 
@@ -107,7 +107,7 @@ impl Feed {
         self.epoch = epoch;
         self.position = None;
         self.wanted = None;
-        self.ring.push(FeedMessage::Restored);
+        self.ring.push(FeedMessage::Restored(History::new(epoch as u64)));
     }
 
     fn begin_list(&mut self, upstream: &Upstream) {

@@ -63,7 +63,7 @@ impl Shard {
                 Some(Vec::new())
             }
             Next::Message(message) => {
-                self.history += usize::from(matches!(*message, FeedMessage::Restored));
+                self.history += usize::from(matches!(*message, FeedMessage::Restored(_)));
                 reached.relists +=
                     usize::from(matches!(&*message, FeedMessage::List(chunk) if chunk.is_last));
                 match self.node.on_feed(message.narrowed(&self.slots), now) {

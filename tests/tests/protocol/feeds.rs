@@ -14,6 +14,7 @@ fn log(
     to: u64,
 ) -> Result<Statement<InterestEvent>, weir_core::message::Unanswered> {
     script.nodes[0].store().log(&LogRequest {
+        history: weir_core::History::FIRST,
         interest: Wanted::everything().interest,
         slots: SlotSet::ALL,
         after: rv(after),

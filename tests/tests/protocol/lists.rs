@@ -9,7 +9,14 @@ use weir_tests::model::Wanted;
 use crate::script::{Script, rv, wide};
 
 fn request(slots: SlotSet, at: u64, from: Option<SnapshotStart>) -> SnapshotRequest {
-    SnapshotRequest { interest: Wanted::everything().interest, slots, at: rv(at), from, max_objects: 1 }
+    SnapshotRequest {
+        history: weir_core::History::FIRST,
+        interest: Wanted::everything().interest,
+        slots,
+        at: rv(at),
+        from,
+        max_objects: 1,
+    }
 }
 
 #[test]
@@ -81,6 +88,7 @@ fn f18_a_hub_that_drops_events_raises_its_floor() {
     script.write_pods(0, 0..4);
     script.feed(0, 5);
     let log = script.nodes[0].store().log(&weir_core::message::LogRequest {
+        history: weir_core::History::FIRST,
         interest: Wanted::everything().interest,
         slots: SlotSet::ALL,
         after: rv(1),

@@ -35,7 +35,7 @@ fn read(ring: &mut Ring, id: SubscriberId) -> Vec<String> {
             Next::Message(message) => found.push(match &*message {
                 FeedMessage::Statement(said) => format!("({}, {}]", said.after(), said.to()),
                 FeedMessage::List(chunk) => format!("list {} part {}", chunk.list.0, chunk.seq),
-                FeedMessage::Restored => "restored".to_owned(),
+                FeedMessage::Restored(_) => "restored".to_owned(),
             }),
         }
     }
@@ -132,7 +132,7 @@ fn a_list_waits_until_its_parts_were_read() {
 fn the_end_of_a_history_is_told_once() {
     let mut ring = ring([said(3, 9)]);
     ring.subscribe(ME, Some(rv(9)));
-    ring.push(FeedMessage::Restored);
+    ring.push(FeedMessage::Restored(History::new(1)));
     ring.push(listed((2, 5), 0, true));
     assert_eq!(read(&mut ring, ME), ["restored", "list 2 part 0"]);
     assert_eq!(ring.subscribe(ME, Some(rv(5))), None);
@@ -146,7 +146,7 @@ fn the_end_of_a_history_is_told_to_those_whom_the_ring_has_passed() {
     let mut ring = Ring::new(1);
     ring.push(said(3, 9));
     ring.subscribe(ME, Some(rv(9)));
-    ring.push(FeedMessage::Restored);
+    ring.push(FeedMessage::Restored(History::new(1)));
     ring.push(listed((2, 5), 0, true));
     ring.push(said(5, 12));
     assert_eq!(read(&mut ring, ME), ["behind"]);

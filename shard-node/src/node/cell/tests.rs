@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use weir_core::interest::Scope;
 use weir_core::message::{ListChunk, ListId};
 
 use super::*;
@@ -25,8 +26,16 @@ fn node(pods: usize) -> NodeCell {
 fn a_count_over_many_pieces_is_whole_and_stops_when_there_are_enough() {
     let node = node(4_500);
     let scope = |namespace: Option<&str>| Scope { namespace: namespace.map(Arc::from), name: None };
+    let request = |scope: &Scope, at| CountRequest {
+        history: History::FIRST,
+        scope: scope.clone(),
+        slots: SlotSet::ALL,
+        at: rv(at),
+        from: None,
+        at_most: usize::MAX,
+    };
     let count = |scope: &Scope, from: Option<&SnapshotStart>, at_most| {
-        node.count(scope, (rv(9), from), at_most).unwrap()
+        node.count(CountRequest { from: from.cloned(), at_most, ..request(scope, 9) }).unwrap()
     };
     assert_eq!(count(&scope(None), None, usize::MAX), 9_000);
     assert_eq!(count(&scope(Some("a")), None, usize::MAX), 4_500);
@@ -34,5 +43,7 @@ fn a_count_over_many_pieces_is_whole_and_stops_when_there_are_enough() {
     assert_eq!(count(&scope(Some("b")), Some(&behind), usize::MAX), 3_500);
     let enough = count(&scope(None), None, 1_000);
     assert!((1_000..9_000).contains(&enough), "{enough}");
-    assert!(node.count(&scope(None), (rv(8), None), usize::MAX).is_err(), "below the floor");
+    assert!(node.count(request(&scope(None), 8)).is_err(), "below the floor");
+    let of_another = CountRequest { history: History::new(1), ..request(&scope(None), 9) };
+    assert_eq!(node.count(of_another), Err(Unanswered::Empty));
 }

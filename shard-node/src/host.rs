@@ -1,0 +1,5 @@
+//! All mirrors of one shard node.
+
+pub mod hosted;
+
+pub use hosted::Hosted;
