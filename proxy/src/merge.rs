@@ -1,17 +1,20 @@
 //! Merging the shards of one mirror: for each interest, the events of all ranges in one rising order. An event is released
 //! when every range of the interest has come at least as far, so each client sees strictly rising positions and can resume
-//! anywhere.
+//! anywhere. A range follows one node that holds its shard, and goes on at another from its own position when that one is
+//! lost, cannot lead on, or hangs.
 //!
 //! [`Merges`] takes the messages of all nodes and returns what to send, what to ask and what to release. A node's frontier
 //! counts for all its registrations at once and is kept once; an interest without events costs nothing when it moves.
 
 mod check;
+mod housing;
+mod nodes;
 mod one;
 mod range;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use weir_core::interest::Interest;
@@ -21,6 +24,7 @@ use weir_core::message::{
 use weir_core::statement::Statement;
 use weir_core::{History, ResourceVersion, SlotSet};
 
+use nodes::Nodes;
 use one::{Buffered, Merge};
 use range::Range;
 
@@ -28,7 +32,11 @@ use range::Range;
 /// range holds at most twice that and one chunk of the log, while another range of its interest hangs.
 pub const CREDIT: Credit = Credit(1_024);
 
-/// Which of the mirror's nodes, in the order in which they were given.
+/// Which shard of the space, in the order in which they were given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ShardIndex(pub usize);
+
+/// One node, a replica of one or more shards. A number is never used for another node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeIndex(pub usize);
 
@@ -36,13 +44,24 @@ pub struct NodeIndex(pub usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InterestId(pub u64);
 
+/// For which range, and whom, a log is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The node to ask.
+    pub node: NodeIndex,
+    /// The interest.
+    pub interest: InterestId,
+    /// Its range.
+    pub shard: ShardIndex,
+}
+
 /// What the merge wants done, in order.
 #[derive(Clone, Debug)]
 pub enum Output {
     /// Send a message on the session of a node.
     Send(NodeIndex, ToNode),
     /// Ask a node for its log, and give the answer to [`Merges::on_log`].
-    AskLog(NodeIndex, InterestId, LogRequest),
+    AskLog(Asked, LogRequest),
     /// These events are next for the clients of an interest.
     Release(InterestId, Vec<InterestEvent>),
     /// The interest cannot go on: its clients must list again.
@@ -51,27 +70,16 @@ pub enum Output {
     Restored(ResourceVersion),
 }
 
-/// One node as the merge knows it.
-#[derive(Debug)]
-struct NodeState {
-    slots: SlotSet,
-    /// The end of the last statement said on the present session.
-    said: ResourceVersion,
-    /// Which interest each live registration belongs to.
-    registrations: HashMap<OpenId, InterestId>,
-    /// Interests whose question the node could not answer yet; asked again when it says something.
-    unanswered: BTreeSet<InterestId>,
-}
-
 /// All open interests of one mirror.
 #[derive(Debug)]
 pub struct Merges {
-    nodes: Vec<NodeState>,
+    nodes: Nodes,
     merges: BTreeMap<InterestId, Merge>,
     /// Interests whose buffers hold events.
     waiting: BTreeSet<InterestId>,
+    /// Interests with a range that follows no node.
+    homeless: BTreeSet<InterestId>,
     frontier: ResourceVersion,
-    history: History,
     credit: Credit,
     next_open: u64,
     next_interest: u64,
@@ -80,21 +88,15 @@ pub struct Merges {
 // === impl Merges ===
 
 impl Merges {
-    /// Over nodes that hold these slots; they must partition the space. A node may send `credit` events for a registration
-    /// before the proxy has released them; see [`CREDIT`].
-    pub fn new(nodes: Vec<SlotSet>, credit: Credit) -> Self {
-        let nodes = nodes.into_iter().map(|slots| NodeState {
-            slots,
-            said: ResourceVersion::ZERO,
-            registrations: HashMap::new(),
-            unanswered: BTreeSet::new(),
-        });
+    /// Over these shards, which must partition the space; nodes come with their sessions. A node may send `credit` events for
+    /// a registration before the proxy has released them; see [`CREDIT`].
+    pub fn new(shards: Vec<SlotSet>, credit: Credit) -> Self {
         Self {
-            nodes: nodes.collect(),
+            nodes: Nodes::new(shards),
             merges: BTreeMap::new(),
             waiting: BTreeSet::new(),
+            homeless: BTreeSet::new(),
             frontier: ResourceVersion::ZERO,
-            history: History::FIRST,
             credit,
             next_open: 0,
             next_interest: 0,
@@ -111,10 +113,37 @@ impl Merges {
         self.merges.is_empty()
     }
 
-    /// How far all nodes have come: where a new interest begins. It falls only when upstream's history goes back; zero while
-    /// a node has said nothing.
+    /// How far all shards have come: where a new interest begins. It falls only when upstream's history goes back; zero while
+    /// a shard has no node that holds something.
     pub fn frontier(&self) -> ResourceVersion {
         self.frontier
+    }
+
+    /// The history that the positions are of.
+    pub fn history(&self) -> History {
+        self.nodes.history
+    }
+
+    /// How often a shard went on at another node than before.
+    pub fn moves(&self) -> u64 {
+        self.nodes.moves()
+    }
+
+    /// The shards that no node serves now.
+    pub fn holes(&self) -> Vec<ShardIndex> {
+        let shards = self.nodes.shards().map(|(shard, _)| shard);
+        shards.filter(|shard| self.nodes.serving(*shard).next().is_none()).collect()
+    }
+
+    /// The nodes that ranges follow now, with how far each has come, and how far the furthest replica of its shard has.
+    pub fn followed(&mut self) -> Vec<(NodeIndex, ResourceVersion, ResourceVersion)> {
+        let shards: Vec<_> = self.nodes.shards().map(|(shard, _)| shard).collect();
+        let followed = shards.into_iter().filter_map(|shard| {
+            let node = self.nodes.choose(shard)?;
+            let furthest = self.nodes.serving(shard).map(|(_, state)| state.said).max()?;
+            Some((node, self.nodes.said(Some(node)), furthest))
+        });
+        followed.collect()
     }
 
     /// Opens an interest whose clients have everything up to `after`.
@@ -122,25 +151,26 @@ impl Merges {
         let id = InterestId(self.next_interest);
         self.next_interest += 1;
         let wanted = interest.slots();
-        let mut ranges = BTreeMap::new();
-        for (index, node) in self.nodes.iter().enumerate() {
-            let slots = node.slots.intersection(&wanted);
-            if !slots.is_empty() {
-                ranges.insert(NodeIndex(index), Range::new(slots, after));
-            }
-        }
+        let ranges = self.nodes.shards().map(|(shard, slots)| (shard, slots.intersection(&wanted)));
+        let ranges = ranges.filter(|(_, slots)| !slots.is_empty());
+        let ranges = ranges.map(|(shard, slots)| (shard, Range::new(slots, after))).collect();
         self.merges.insert(id, Merge { interest, ranges, buffer: BTreeMap::new(), released: after });
-        (id, self.pursue(id, Vec::new()))
+        self.homeless.insert(id);
+        (id, self.house(id, Vec::new()))
     }
 
     /// Closes an interest.
     pub fn close(&mut self, id: InterestId) -> Vec<Output> {
         self.waiting.remove(&id);
+        self.homeless.remove(&id);
         let Some(merge) = self.merges.remove(&id) else { return Vec::new() };
         let mut outputs = Vec::new();
-        for (node, range) in merge.ranges {
-            let state = &mut self.nodes[node.0];
-            state.unanswered.remove(&id);
+        for (shard, range) in merge.ranges {
+            let Some((node, state)) = range.node().and_then(|node| Some((node, self.nodes.get_mut(node)?)))
+            else {
+                continue;
+            };
+            state.unanswered.remove(&(id, shard));
             if let Some(open) = range.registration() {
                 state.registrations.remove(&open);
                 outputs.push(Output::Send(node, ToNode::Close(open)));
@@ -168,120 +198,139 @@ impl Merges {
             FromNode::Left { id, at } => {
                 let Some((interest, range)) = self.registered(node, id) else { return Vec::new() };
                 range.on_left(at);
-                self.nodes[node.0].registrations.remove(&id);
+                self.forget(node, id);
                 self.after_change(interest, Vec::new())
             }
-            FromNode::NotMine(id) | FromNode::TooOld(id) => {
-                match self.nodes[node.0].registrations.remove(&id) {
-                    Some(interest) => self.end(interest),
-                    None => Vec::new(),
-                }
+            FromNode::NotMine(open) => self.on_not_mine(node, open),
+            FromNode::TooOld(open) => match self.forget(node, open) {
+                Some((id, shard)) => self.refused(node, (id, shard)),
+                None => Vec::new(),
+            },
+            FromNode::Restored { highest, history } => {
+                let mut outputs = self.emptied(node, history);
+                outputs.extend(self.on_history(history, highest));
+                self.house_all(outputs)
             }
-            FromNode::Restored { highest, history } => self.on_restored(node, highest, history),
             FromNode::History(history) => {
-                self.history = self.history.max(history);
-                Vec::new()
+                let mut outputs = self.emptied(node, history);
+                outputs.extend(self.on_history(history, self.frontier));
+                self.house_all(outputs)
             }
         }
-    }
-
-    /// A new session with the node takes the place of the old one, of which nothing more may be handed in. Every range goes
-    /// on from its own position, with what it has buffered.
-    pub fn on_new_session(&mut self, node: NodeIndex) -> Vec<Output> {
-        let state = &mut self.nodes[node.0];
-        let said = std::mem::take(&mut state.said);
-        state.registrations.clear();
-        let mut concerned = Vec::new();
-        for (id, merge) in &mut self.merges {
-            if let Some(range) = merge.ranges.get_mut(&node) {
-                range.on_lost(said);
-                concerned.push(*id);
-            }
-        }
-        concerned.into_iter().fold(Vec::new(), |outputs, id| self.after_change(id, outputs))
     }
 
     /// Takes the answer to [`Output::AskLog`].
     pub fn on_log(
         &mut self,
-        node: NodeIndex,
-        id: InterestId,
+        asked: Asked,
         answer: Result<Statement<InterestEvent>, Unanswered>,
     ) -> Vec<Output> {
-        let Some(range) = self.merges.get_mut(&id).and_then(|merge| merge.ranges.get_mut(&node)) else {
+        let Asked { node, interest: id, shard } = asked;
+        let Some(range) = self.merges.get_mut(&id).and_then(|merge| merge.ranges.get_mut(&shard)) else {
             return Vec::new();
         };
-        match answer {
+        let unanswered = match answer {
             Ok(statement) => {
-                let logged = range.on_log(statement);
+                let logged = range.on_log(node, statement);
                 let waited = range.settle();
                 let open = range.registration();
-                self.buffer((id, node), None, logged);
-                self.buffer((id, node), open, waited);
-                self.after_change(id, Vec::new())
+                self.buffer((id, shard), None, logged);
+                self.buffer((id, shard), open, waited);
+                return self.after_change(id, Vec::new());
             }
-            Err(Unanswered::TooOld { floor }) if !range.on_too_old(floor) => {
-                self.after_change(id, Vec::new())
-            }
-            Err(Unanswered::TooOld { .. } | Unanswered::NotMine) => self.end(id),
+            Err(unanswered) => unanswered,
+        };
+        if !range.answered(node) {
+            return Vec::new();
+        }
+        match unanswered {
+            Unanswered::TooOld { floor } if !range.is_behind(floor) => self.after_change(id, Vec::new()),
+            Unanswered::TooOld { .. } | Unanswered::NotMine => self.refused(node, (id, shard)),
             // The node has lost what it had when it said where the registration begins, and is about to say so. Asking it
             // again at once would go round in a circle.
-            Err(Unanswered::NotReached { .. } | Unanswered::Empty) => {
-                range.log_failed();
-                self.nodes[node.0].unanswered.insert(id);
+            Unanswered::NotReached { .. } | Unanswered::Empty => {
+                if let Some(state) = self.nodes.get_mut(node) {
+                    state.unanswered.insert((id, shard));
+                }
                 Vec::new()
             }
         }
     }
 
+    /// Asks again what a node could not answer, for want of a connection or of content.
+    pub fn ask_again(&mut self) -> Vec<Output> {
+        let nodes: Vec<NodeIndex> = self.nodes.iter().map(|(node, _)| node).collect();
+        let mut outputs = Vec::new();
+        for node in nodes {
+            let state = self.nodes.get_mut(node);
+            let unanswered = state.map(|state| std::mem::take(&mut state.unanswered)).unwrap_or_default();
+            outputs = unanswered.into_iter().fold(outputs, |outputs, (id, _)| self.pursue(id, outputs));
+        }
+        outputs
+    }
+
     fn on_said(&mut self, node: NodeIndex, statement: &Statement<Delivery>) -> Vec<Output> {
-        let mut touched = std::mem::take(&mut self.nodes[node.0].unanswered);
+        let Some(state) = self.nodes.get_mut(node) else { return Vec::new() };
+        let unanswered = std::mem::take(&mut state.unanswered);
+        let mut touched: BTreeSet<InterestId> = unanswered.into_iter().map(|(id, _)| id).collect();
         for delivery in statement.events() {
             for (open, kind) in &delivery.tags {
                 let Some(event) = delivery.for_tag(*kind) else { continue };
+                let Some(at) = self.range_of(node, *open) else { continue };
                 let Some((id, range)) = self.registered(node, *open) else { continue };
                 let fresh = range.on_event(*open, event);
-                self.buffer((id, node), Some(*open), fresh);
+                self.buffer(at, Some(*open), fresh);
                 touched.insert(id);
             }
         }
-        let state = &mut self.nodes[node.0];
-        state.said = state.said.max(statement.to());
-        let all_said = self.nodes.iter().map(|node| node.said).min().unwrap_or_default();
-        self.frontier = self.frontier.max(all_said);
+        let mut outputs = Vec::new();
+        if self.go_on(node, statement.to()) {
+            outputs = self.house_all(outputs);
+        }
         touched.extend(self.waiting.iter().copied());
-        touched.into_iter().fold(Vec::new(), |outputs, id| self.after_change(id, outputs))
+        touched.into_iter().fold(outputs, |outputs, id| self.after_change(id, outputs))
     }
 
-    fn on_restored(&mut self, node: NodeIndex, highest: ResourceVersion, history: History) -> Vec<Output> {
-        self.history = self.history.max(history);
-        self.frontier = ResourceVersion::ZERO;
-        self.nodes[node.0].said = ResourceVersion::ZERO;
-        self.nodes[node.0].registrations.clear();
-        let ids: Vec<InterestId> = self.merges.keys().copied().collect();
-        let mut outputs: Vec<Output> = ids.into_iter().flat_map(|id| self.end(id)).collect();
-        outputs.push(Output::Restored(highest));
-        outputs
+    /// The node has come to `to`. Whether it can serve from now on.
+    fn go_on(&mut self, node: NodeIndex, to: ResourceVersion) -> bool {
+        let frontier = self.frontier;
+        let Some(state) = self.nodes.get_mut(node) else { return false };
+        let is_new = state.said.is_zero() && !to.is_zero();
+        state.said = state.said.max(to);
+        let has_caught_up = state.is_avoided && state.said >= frontier;
+        state.is_avoided &= !has_caught_up;
+        self.frontier = self.frontier.max(self.nodes.frontier().unwrap_or_default());
+        is_new
+    }
+
+    /// Where the present registration with this id belongs.
+    fn range_of(&self, node: NodeIndex, open: OpenId) -> Option<(InterestId, ShardIndex)> {
+        self.nodes.get(node)?.registrations.get(&open).copied()
     }
 
     /// The interest and range whose present registration this is; what is said under an older id means nothing.
     fn registered(&mut self, node: NodeIndex, open: OpenId) -> Option<(InterestId, &mut Range)> {
-        let id = *self.nodes[node.0].registrations.get(&open)?;
-        let range = self.merges.get_mut(&id)?.ranges.get_mut(&node)?;
+        let (id, shard) = self.range_of(node, open)?;
+        let range = self.merges.get_mut(&id)?.ranges.get_mut(&shard)?;
         (range.registration() == Some(open)).then_some((id, range))
+    }
+
+    /// A registration has ended.
+    fn forget(&mut self, node: NodeIndex, open: OpenId) -> Option<(InterestId, ShardIndex)> {
+        self.nodes.get_mut(node)?.registrations.remove(&open)
     }
 
     fn buffer(
         &mut self,
-        (id, node): (InterestId, NodeIndex),
+        (id, shard): (InterestId, ShardIndex),
         sent_by: Option<OpenId>,
         events: impl IntoIterator<Item = InterestEvent>,
     ) {
         let Some(merge) = self.merges.get_mut(&id) else { return };
         let before = merge.buffer.len();
-        let events = events.into_iter().map(|event| (event.rv, Buffered { node, sent_by, event }));
+        let events = events.into_iter().map(|event| (event.rv, Buffered { shard, sent_by, event }));
         merge.buffer.extend(events);
-        if let Some(range) = merge.ranges.get_mut(&node) {
+        if let Some(range) = merge.ranges.get_mut(&shard) {
             range.on_buffered(merge.buffer.len() - before);
         }
         if !merge.buffer.is_empty() {
@@ -304,30 +353,29 @@ impl Merges {
 
     /// Gives credit back, asks for what is missing, registers what is away.
     fn pursue(&mut self, id: InterestId, mut outputs: Vec<Output>) -> Vec<Output> {
+        let history = self.nodes.history;
         let Some(merge) = self.merges.get_mut(&id) else { return outputs };
-        for (node, range) in &mut merge.ranges {
+        for (shard, range) in &mut merge.ranges {
+            let Some(node) = range.node() else { continue };
             if let Some((open, credit)) = range.take_free(self.credit) {
-                outputs.push(Output::Send(*node, ToNode::Credit(open, credit)));
+                outputs.push(Output::Send(node, ToNode::Credit(open, credit)));
             }
             if let Some((after, to)) = range.next_log(self.credit) {
-                let request = LogRequest {
-                    history: self.history,
-                    interest: merge.interest.clone(),
-                    slots: range.slots(),
-                    after,
-                    to,
-                };
-                outputs.push(Output::AskLog(*node, id, request));
+                let (interest, slots) = (merge.interest.clone(), range.slots());
+                let asked = Asked { node, interest: id, shard: *shard };
+                outputs.push(Output::AskLog(asked, LogRequest { history, interest, slots, after, to }));
             }
             if range.wants_registration(self.credit) {
                 // An id is never used twice, not even for the same range.
                 let open = OpenId(self.next_open);
                 self.next_open += 1;
                 range.opening(open);
-                self.nodes[node.0].registrations.insert(open, id);
+                if let Some(state) = self.nodes.get_mut(node) {
+                    state.registrations.insert(open, (id, *shard));
+                }
                 let (interest, slots) = (merge.interest.clone(), range.slots());
                 let open = Open { id: open, interest, slots, credit: self.credit };
-                outputs.push(Output::Send(*node, ToNode::Open(open)));
+                outputs.push(Output::Send(node, ToNode::Open(open)));
             }
         }
         outputs

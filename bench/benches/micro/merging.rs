@@ -19,13 +19,21 @@ fn object() -> Arc<Object> {
     PodMirror::new().object(PodNumber(1), AT, PodBytes::about(1_000))
 }
 
+/// Where all nodes begin.
+const START: ResourceVersion = ResourceVersion::new(1);
+
 /// Each node says one interval in which the one event is its own; the last of them releases them all.
 #[divan::bench(args = [1, 4, 8, 32], max_time = 1)]
 fn merge_on_said(bencher: Bencher<'_, '_>, nodes: usize) {
-    let (mut merges, object) =
-        (Merges::new((0..nodes).map(|index| SlotSet::of_shard(index, nodes)).collect(), CREDIT), object());
+    let shards = |index| SlotSet::of_shard(index, nodes);
+    let (mut merges, object) = (Merges::new((0..nodes).map(shards).collect(), CREDIT), object());
+    for index in 0..nodes {
+        merges.on_session(NodeIndex(index), shards(index));
+        let first = Statement::nothing(SourceId(1), ResourceVersion::ZERO, START);
+        merges.on_node(NodeIndex(index), FromNode::Said(first));
+    }
     let opens = opened(&mut merges);
-    let at = Cell::new(ResourceVersion::ZERO);
+    let at = Cell::new(START);
     let round = || {
         let after = at.get();
         at.set(ResourceVersion::new(after.get() + nodes as u64));
@@ -41,11 +49,11 @@ fn merge_on_said(bencher: Bencher<'_, '_>, nodes: usize) {
 
 /// Opens everything at every node.
 fn opened(merges: &mut Merges) -> Vec<OpenId> {
-    let (_, outputs) = merges.open(Arc::new(Interest::everything()), ResourceVersion::ZERO);
+    let (_, outputs) = merges.open(Arc::new(Interest::everything()), START);
     let mut opens = Vec::new();
     for output in outputs {
         if let Output::Send(node, ToNode::Open(open)) = output {
-            merges.on_node(node, FromNode::Live { id: open.id, at: ResourceVersion::ZERO });
+            merges.on_node(node, FromNode::Live { id: open.id, at: START });
             opens.push(open.id);
         }
     }

@@ -78,6 +78,11 @@ impl Fanout {
     /// Carries messages until dropped.
     pub async fn run(self: Arc<Self>) {
         let outboxes = self.shards.attach(&self.wake);
+        for (index, slots) in self.shards.slots().into_iter().enumerate() {
+            let mut state = self.state.lock();
+            let outputs = state.merges.on_session(NodeIndex(index), slots);
+            self.carry(&mut state, outputs);
+        }
         loop {
             for (index, outbox) in outboxes.iter().enumerate() {
                 for message in outbox.take() {
@@ -141,9 +146,9 @@ impl Fanout {
         while let Some(output) = queue.pop_front() {
             match output {
                 Output::Send(node, message) => self.shards.send(node.0, message),
-                Output::AskLog(node, id, request) => {
-                    let answer = self.shards.log(node.0, &request);
-                    queue.extend(state.merges.on_log(node, id, answer));
+                Output::AskLog(asked, request) => {
+                    let answer = self.shards.log(asked.node.0, &request);
+                    queue.extend(state.merges.on_log(asked, answer));
                 }
                 Output::Release(id, events) => {
                     if let Some(leased) = state.by_id.get(&id) {

@@ -13,16 +13,21 @@ impl Merges {
             let frontier = merge.frontier(&self.nodes);
             assert!(merge.buffer.keys().all(|rv| *rv > frontier), "what can be released is released");
             assert_eq!(self.waiting.contains(id), !merge.buffer.is_empty(), "who waits");
-            for (node, range) in &merge.ranges {
-                let buffered = merge.buffer.values().filter(|one| one.node == *node).count();
+            for (shard, range) in &merge.ranges {
+                let buffered = merge.buffer.values().filter(|one| one.shard == *shard).count();
                 assert_eq!(range.buffered(), buffered, "events of a range");
                 let held = buffered + range.waiting();
                 assert!(held <= 2 * self.credit.0 as usize + chunk, "a range holds {held} events");
-                let registered = range.registration().map(|open| self.nodes[node.0].registrations.get(&open));
-                assert!(registered.is_none_or(|interest| interest == Some(id)), "registrations are known");
+                assert!(range.node().is_some() || self.homeless.contains(id), "who follows nobody is known");
+                let registered =
+                    range.node().zip(range.registration()).map(|(node, open)| self.range_of(node, open));
+                assert!(
+                    registered.is_none_or(|found| found == Some((*id, *shard))),
+                    "registrations are known"
+                );
             }
         }
-        let known: usize = self.nodes.iter().map(|node| node.registrations.len()).sum();
+        let known: usize = self.nodes.iter().map(|(_, node)| node.registrations.len()).sum();
         let ranges = self.merges.values().flat_map(|merge| merge.ranges.values());
         assert_eq!(
             known,

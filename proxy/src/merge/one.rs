@@ -8,14 +8,15 @@ use weir_core::ResourceVersion;
 use weir_core::interest::Interest;
 use weir_core::message::{InterestEvent, OpenId};
 
+use super::ShardIndex;
+use super::nodes::Nodes;
 use super::range::Range;
-use super::{NodeIndex, NodeState};
 
 /// One open interest.
 #[derive(Debug)]
 pub(super) struct Merge {
     pub(super) interest: Arc<Interest>,
-    pub(super) ranges: BTreeMap<NodeIndex, Range>,
+    pub(super) ranges: BTreeMap<ShardIndex, Range>,
     /// Events that wait for the other ranges.
     pub(super) buffer: BTreeMap<ResourceVersion, Buffered>,
     pub(super) released: ResourceVersion,
@@ -24,7 +25,7 @@ pub(super) struct Merge {
 /// An event that waits for the other ranges.
 #[derive(Debug)]
 pub(super) struct Buffered {
-    pub(super) node: NodeIndex,
+    pub(super) shard: ShardIndex,
     /// The registration whose credit it used; none if it came from the log.
     pub(super) sent_by: Option<OpenId>,
     pub(super) event: InterestEvent,
@@ -33,8 +34,8 @@ pub(super) struct Buffered {
 // === impl Merge ===
 
 impl Merge {
-    pub(super) fn frontier(&self, nodes: &[NodeState]) -> ResourceVersion {
-        let of_ranges = self.ranges.iter().map(|(node, range)| range.position(nodes[node.0].said));
+    pub(super) fn frontier(&self, nodes: &Nodes) -> ResourceVersion {
+        let of_ranges = self.ranges.values().map(|range| range.position(nodes.said(range.node())));
         // Without a range there is nothing to wait for, and nothing that could be promised either.
         of_ranges.min().unwrap_or(self.released)
     }
@@ -44,7 +45,7 @@ impl Merge {
         let rest = self.buffer.split_off(&frontier.next());
         let ready = std::mem::replace(&mut self.buffer, rest);
         for one in ready.values() {
-            if let Some(range) = self.ranges.get_mut(&one.node) {
+            if let Some(range) = self.ranges.get_mut(&one.shard) {
                 range.on_released(one.sent_by);
             }
         }

@@ -5,9 +5,13 @@
 //! The frontier that a node says for the whole mirror counts for a range only while it is live and its own position has
 //! reached `at`; counting it earlier promises events that were never fetched.
 
+use std::collections::BTreeMap;
+
 use weir_core::message::{Credit, InterestEvent, OpenId};
 use weir_core::statement::{Progress, SourceId, Statement};
 use weir_core::{ResourceVersion, SlotSet};
+
+use super::NodeIndex;
 
 /// Statements that the proxy makes of what waited carry no source of their own.
 const WAITED: SourceId = SourceId(0);
@@ -16,9 +20,14 @@ const WAITED: SourceId = SourceId(0);
 #[derive(Debug)]
 pub(super) struct Range {
     slots: SlotSet,
+    /// The node that it follows; `None` while there is none.
+    node: Option<NodeIndex>,
+    /// Nodes that could not lead on from a position; they are asked again when it has moved.
+    refused: BTreeMap<NodeIndex, ResourceVersion>,
     progress: Progress,
     phase: Phase,
-    is_asking: bool,
+    /// Who is being asked for the log.
+    asking: Option<NodeIndex>,
     /// Events in the merge's buffer, wherever they came from.
     buffered: usize,
     /// Credit of the present registration that was used and is free again, but not given back yet.
@@ -45,11 +54,40 @@ enum Phase {
 impl Range {
     pub(super) fn new(slots: SlotSet, after: ResourceVersion) -> Self {
         let progress = Progress::starting_at(after);
-        Self { slots, progress, phase: Phase::Away, is_asking: false, buffered: 0, free: 0 }
+        Self {
+            slots,
+            node: None,
+            refused: BTreeMap::new(),
+            progress,
+            phase: Phase::Away,
+            asking: None,
+            buffered: 0,
+            free: 0,
+        }
     }
 
     pub(super) fn slots(&self) -> SlotSet {
         self.slots
+    }
+
+    /// The node that it follows.
+    pub(super) fn node(&self) -> Option<NodeIndex> {
+        self.node
+    }
+
+    /// Follows another node from here on; the session with the old one is over, or the registration there.
+    pub(super) fn follow(&mut self, node: NodeIndex) {
+        self.node = Some(node);
+    }
+
+    /// The node cannot lead on from here.
+    pub(super) fn refuse(&mut self, node: NodeIndex) {
+        self.refused.insert(node, self.progress.position());
+    }
+
+    /// Whether the node may be asked: it has not refused this position.
+    pub(super) fn takes(&self, node: NodeIndex) -> bool {
+        self.refused.get(&node).is_none_or(|position| *position < self.progress.position())
     }
 
     /// The registration that events may come from now.
@@ -99,11 +137,13 @@ impl Range {
         }
     }
 
-    /// The session is gone, after it had `said` so much. The position stays, and with it everything that is buffered; what
+    /// The range leaves its node, which had `said` so much. The position stays, and with it everything that is buffered; what
     /// waited is fetched again.
     pub(super) fn on_lost(&mut self, said: ResourceVersion) {
         let reached = self.position(said);
         self.phase = Phase::Away;
+        self.node = None;
+        self.asking = None;
         self.take(self.progress.position(), reached, Vec::new());
     }
 
@@ -129,8 +169,12 @@ impl Range {
     }
 
     /// A part of the log before `at`. A late or repeated one brings nothing new.
-    pub(super) fn on_log(&mut self, statement: Statement<InterestEvent>) -> Vec<InterestEvent> {
-        self.is_asking = false;
+    pub(super) fn on_log(
+        &mut self,
+        from: NodeIndex,
+        statement: Statement<InterestEvent>,
+    ) -> Vec<InterestEvent> {
+        self.answered(from);
         self.progress.take(statement).map(Iterator::collect).unwrap_or_default()
     }
 
@@ -154,23 +198,27 @@ impl Range {
         }
     }
 
-    /// The question came back without an answer. Whether it still stands: the log begins behind the position by now
-    /// unless `floor` lies beyond it.
-    pub(super) fn on_too_old(&mut self, floor: ResourceVersion) -> bool {
-        self.is_asking = false;
+    /// Whether a log that begins after `floor` cannot lead on: one from before the position, or one that is no longer asked
+    /// for, says nothing.
+    pub(super) fn is_behind(&self, floor: ResourceVersion) -> bool {
         floor > self.progress.position() && self.missing().is_some()
     }
 
-    /// The question came back without an answer; it may be asked again.
-    pub(super) fn log_failed(&mut self) {
-        self.is_asking = false;
+    /// A question came back; it may be asked again. False when it was not the present one.
+    pub(super) fn answered(&mut self, from: NodeIndex) -> bool {
+        let is_present = self.asking == Some(from);
+        if is_present {
+            self.asking = None;
+        }
+        is_present
     }
 
     /// The interval to ask the log for, if one is missing, none is being asked for, and there is room. What waits takes no
     /// part in the room: only the log can free it.
     pub(super) fn next_log(&mut self, credit: Credit) -> Option<(ResourceVersion, ResourceVersion)> {
-        let missing = self.missing().filter(|_| !self.is_asking && self.buffered < credit.0 as usize)?;
-        self.is_asking = true;
+        let missing =
+            self.missing().filter(|_| self.asking.is_none() && self.buffered < credit.0 as usize)?;
+        self.asking = self.node;
         Some(missing)
     }
 

@@ -13,8 +13,27 @@ fn rv(number: u64) -> ResourceVersion {
     ResourceVersion::new(number)
 }
 
+/// One node a shard, each of which has come to 1.
 fn merges(nodes: usize, credit: u32) -> Merges {
-    Merges::new((0..nodes).map(|index| SlotSet::of_shard(index, nodes)).collect(), Credit(credit))
+    let shards = (0..nodes).map(|index| SlotSet::of_shard(index, nodes));
+    let mut merges = Merges::new(shards.clone().collect(), Credit(credit));
+    for (index, slots) in shards.enumerate() {
+        merges.on_session(NodeIndex(index), slots);
+        merges.on_node(NodeIndex(index), said(0, 1, &[]));
+    }
+    merges
+}
+
+/// Two shards with two replicas each: nodes 0 and 2 hold the first, 1 and 3 the second. All have come to 1; the first two are
+/// ahead by a revision and so are chosen.
+fn replicated() -> Merges {
+    let shards: Vec<_> = (0..2).map(|index| SlotSet::of_shard(index, 2)).collect();
+    let mut merges = Merges::new(shards.clone(), Credit(9));
+    for index in 0..4 {
+        merges.on_session(NodeIndex(index), shards[index % 2]);
+        merges.on_node(NodeIndex(index), said(0, if index < 2 { 2 } else { 1 }, &[]));
+    }
+    merges
 }
 
 fn said(after: u64, to: u64, events: &[(u64, OpenId)]) -> FromNode {
@@ -41,6 +60,10 @@ fn released(outputs: &[Output]) -> Vec<u64> {
         _ => None,
     });
     events.flatten().collect()
+}
+
+fn asked(node: usize, interest: InterestId, shard: usize) -> Asked {
+    Asked { node: NodeIndex(node), interest, shard: ShardIndex(shard) }
 }
 
 fn everything() -> Arc<Interest> {
@@ -136,34 +159,44 @@ fn closing_tells_every_node_and_later_words_mean_nothing() {
     assert_eq!((closes.count(), outputs.len(), merges.len()), (2, 2, 0));
     assert!(merges.on_node(NodeIndex(0), said(1, 3, &[(2, open[0])])).is_empty());
     assert!(merges.on_node(NodeIndex(0), FromNode::Left { id: open[0], at: rv(3) }).is_empty());
-    assert!(merges.on_log(NodeIndex(0), id, Err(Unanswered::Empty)).is_empty());
+    assert!(merges.on_log(asked(0, id, 0), Err(Unanswered::Empty)).is_empty());
     assert!(merges.close(id).is_empty());
     merges.check(0);
 }
 
 #[test]
-fn not_mine_and_too_old_end_the_interest_everywhere() {
-    for say in [FromNode::NotMine, FromNode::TooOld] {
-        let mut merges = merges(2, 9);
-        let (id, open) = live(&mut merges, 1);
-        let outputs = merges.on_node(NodeIndex(1), say(open[1]));
-        assert!(matches!(outputs.last(), Some(Output::TooOld(ended)) if *ended == id));
-        assert!(outputs.iter().any(|output| matches!(output, Output::Send(NodeIndex(0), ToNode::Close(_)))));
-        assert!(merges.is_empty());
-        merges.check(0);
-    }
+fn too_old_ends_the_interest_everywhere_when_no_other_node_can_lead_on() {
+    let mut merges = merges(2, 9);
+    let (id, open) = live(&mut merges, 1);
+    let outputs = merges.on_node(NodeIndex(1), FromNode::TooOld(open[1]));
+    assert!(matches!(outputs.last(), Some(Output::TooOld(ended)) if *ended == id));
+    assert!(outputs.iter().any(|output| matches!(output, Output::Send(NodeIndex(0), ToNode::Close(_)))));
+    assert!(merges.is_empty());
+    merges.check(0);
+}
+
+#[test]
+fn who_does_not_hold_what_it_said_is_no_replica() {
+    let mut merges = merges(2, 9);
+    let (_, open) = live(&mut merges, 1);
+    merges.on_node(NodeIndex(1), FromNode::NotMine(open[1]));
+    assert_eq!((merges.holes(), merges.len()), (vec![ShardIndex(1)], 1), "the interest waits");
+    merges.check(0);
 }
 
 #[test]
 fn the_frontier_falls_only_when_history_goes_back() {
-    let mut merges = merges(2, 9);
+    let shards: Vec<_> = (0..2).map(|index| SlotSet::of_shard(index, 2)).collect();
+    let mut merges = Merges::new(shards.clone(), Credit(9));
     assert_eq!(merges.frontier(), rv(0));
+    merges.on_session(NodeIndex(0), shards[0]);
     merges.on_node(NodeIndex(0), said(0, 50, &[]));
-    assert_eq!(merges.frontier(), rv(0), "one node has said nothing");
+    assert_eq!((merges.frontier(), merges.holes()), (rv(0), vec![ShardIndex(1)]));
+    merges.on_session(NodeIndex(1), shards[1]);
     merges.on_node(NodeIndex(1), said(0, 40, &[]));
-    assert_eq!(merges.frontier(), rv(40));
+    assert_eq!((merges.frontier(), merges.holes()), (rv(40), Vec::new()));
     let (id, _) = live(&mut merges, 40);
-    merges.on_new_session(NodeIndex(1));
+    merges.on_session(NodeIndex(1), shards[1]);
     merges.on_node(NodeIndex(1), said(0, 30, &[]));
     assert_eq!(
         (merges.frontier(), merges.frontier_of(id)),
@@ -179,6 +212,15 @@ fn the_frontier_falls_only_when_history_goes_back() {
         matches!(outputs.as_slice(), [.., Output::TooOld(_), Output::Restored(highest)] if *highest == rv(50))
     );
     assert_eq!((merges.frontier(), merges.len()), (rv(0), 0));
+    // A node that has not noticed serves nothing, and one that has says so once.
+    merges.on_node(NodeIndex(1), said(30, 60, &[]));
+    merges.on_node(NodeIndex(0), said(0, 7, &[]));
+    assert_eq!((merges.frontier(), merges.holes()), (rv(0), vec![ShardIndex(1)]));
+    let outputs =
+        merges.on_node(NodeIndex(1), FromNode::Restored { highest: rv(60), history: History::new(1) });
+    assert!(outputs.is_empty(), "{outputs:?}");
+    merges.on_node(NodeIndex(1), said(0, 8, &[]));
+    assert_eq!((merges.frontier(), merges.holes()), (rv(7), Vec::new()));
 }
 
 #[test]
@@ -186,9 +228,88 @@ fn f9_a_quiet_range_keeps_what_its_old_session_had_said() {
     let mut merges = merges(1, 9);
     let (id, _) = live(&mut merges, 1);
     merges.on_node(NodeIndex(0), said(1, 100, &[]));
-    let outputs = merges.on_new_session(NodeIndex(0));
+    merges.on_session(NodeIndex(0), SlotSet::ALL);
     assert_eq!(merges.frontier_of(id), Some(rv(100)));
+    let outputs = merges.on_node(NodeIndex(0), said(0, 100, &[]));
     let (node, open) = opens(&outputs).remove(0);
     let outputs = merges.on_node(node, FromNode::Live { id: open.id, at: rv(100) });
     assert!(outputs.is_empty(), "nothing of (1, 100] is fetched again: {outputs:?}");
+}
+
+#[test]
+fn a_lost_node_is_followed_by_a_replica_from_the_position_of_the_range() {
+    let mut merges = replicated();
+    let (id, open) = live(&mut merges, 2);
+    merges.on_node(NodeIndex(0), said(2, 9, &[(5, open[0])]));
+    let outputs = merges.on_session_lost(NodeIndex(0));
+    let moved = opens(&outputs);
+    assert_eq!(moved.len(), 1, "one range has moved: {outputs:?}");
+    assert_eq!((moved[0].0, merges.moves()), (NodeIndex(2), 1));
+    // The replica is behind; what it says again up to 9 is known, and the buffered event is released once.
+    merges.on_node(NodeIndex(2), FromNode::Live { id: moved[0].1.id, at: rv(3) });
+    assert_eq!(released(&merges.on_node(NodeIndex(2), said(3, 8, &[(5, moved[0].1.id)]))), [0; 0]);
+    assert_eq!(released(&merges.on_node(NodeIndex(1), said(2, 20, &[(7, open[1])]))), [5, 7]);
+    assert_eq!((merges.frontier_of(id), merges.frontier()), (Some(rv(9)), rv(8)));
+    assert_eq!(released(&merges.on_node(NodeIndex(2), said(8, 12, &[(11, moved[0].1.id)]))), [11]);
+    merges.check(0);
+}
+
+#[test]
+fn the_frontier_stays_where_it_was_when_the_furthest_replica_is_lost() {
+    let mut merges = replicated();
+    merges.on_node(NodeIndex(0), said(2, 50, &[]));
+    merges.on_node(NodeIndex(1), said(2, 60, &[]));
+    assert_eq!(merges.frontier(), rv(50));
+    merges.on_session_lost(NodeIndex(0));
+    assert_eq!(merges.frontier(), rv(50));
+    let (id, _) = merges.open(everything(), rv(50));
+    assert_eq!(merges.frontier_of(id), Some(rv(50)), "the replica has yet to come there");
+    merges.on_node(NodeIndex(2), said(1, 70, &[]));
+    assert_eq!(merges.frontier(), rv(60));
+}
+
+#[test]
+fn a_replica_is_asked_before_an_interest_is_too_old() {
+    let mut merges = replicated();
+    let (id, outputs) = merges.open(everything(), rv(1));
+    let first = opens(&outputs);
+    let outputs = merges.on_node(first[0].0, FromNode::Live { id: first[0].1.id, at: rv(2) });
+    assert!(matches!(outputs.as_slice(), [Output::AskLog(..)]), "{outputs:?}");
+    let outputs = merges.on_log(asked(0, id, 0), Err(Unanswered::TooOld { floor: rv(2) }));
+    let second = opens(&outputs);
+    assert_eq!(second[0].0, NodeIndex(2), "{outputs:?}");
+    assert!(matches!(outputs[0], Output::Send(NodeIndex(0), ToNode::Close(_))));
+    merges.check(0);
+    // Late words of the first one mean nothing; when the second refuses too, nobody can lead on.
+    assert!(merges.on_log(asked(0, id, 0), Err(Unanswered::TooOld { floor: rv(9) })).is_empty());
+    let outputs = merges.on_node(NodeIndex(2), FromNode::TooOld(second[0].1.id));
+    assert!(matches!(outputs.last(), Some(Output::TooOld(ended)) if *ended == id), "{outputs:?}");
+    merges.check(0);
+}
+
+#[test]
+fn a_node_that_others_went_on_without_is_left_and_taken_again_when_it_has_caught_up() {
+    let mut merges = replicated();
+    let (_, open) = live(&mut merges, 2);
+    merges.on_node(NodeIndex(2), said(1, 40, &[]));
+    let outputs = merges.avoid(NodeIndex(0));
+    assert_eq!(opens(&outputs)[0].0, NodeIndex(2));
+    assert!(matches!(outputs[0], Output::Send(NodeIndex(0), ToNode::Close(closed)) if closed == open[0]));
+    assert!(merges.on_node(NodeIndex(0), said(2, 30, &[(30, open[0])])).is_empty(), "it means nothing");
+    merges.check(0);
+    // It is all that there is when the other one is lost.
+    assert_eq!(opens(&merges.on_session_lost(NodeIndex(2)))[0].0, NodeIndex(0));
+    merges.check(0);
+}
+
+#[test]
+fn an_interest_waits_for_a_shard_without_a_node() {
+    let mut merges = merges(2, 9);
+    let (id, _) = live(&mut merges, 1);
+    assert!(merges.on_session_lost(NodeIndex(1)).is_empty());
+    assert_eq!((merges.holes(), merges.frontier_of(id)), (vec![ShardIndex(1)], Some(rv(1))));
+    let outputs = merges.on_session(NodeIndex(7), SlotSet::of_shard(1, 2));
+    assert!(outputs.is_empty(), "it may hold nothing: {outputs:?}");
+    assert_eq!(opens(&merges.on_node(NodeIndex(7), said(0, 5, &[])))[0].0, NodeIndex(7));
+    merges.check(0);
 }

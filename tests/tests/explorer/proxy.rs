@@ -11,7 +11,7 @@ use weir_core::message::{FromNode, InterestEvent, LogRequest, ToNode, Unanswered
 use weir_core::statement::Statement;
 use weir_core::{ResourceVersion, SlotSet};
 use weir_proxy::hub::{End, Hub, HubBounds};
-use weir_proxy::merge::{InterestId, Merges, NodeIndex, Output};
+use weir_proxy::merge::{Asked, InterestId, Merges, NodeIndex, Output};
 use weir_shard_node::node::SessionId;
 
 use crate::reached::Reached;
@@ -42,8 +42,7 @@ pub(crate) struct OpenHub {
 /// A question about a log, and its answer once a node has given it.
 #[derive(Debug)]
 pub(crate) struct Ask {
-    node: NodeIndex,
-    interest: InterestId,
+    asked: Asked,
     request: LogRequest,
     answer: Option<Result<Statement<InterestEvent>, Unanswered>>,
 }
@@ -69,11 +68,11 @@ impl Proxy {
         for output in outputs {
             match output {
                 Output::Send(node, message) => self.to_nodes[node.0].push_back(message),
-                Output::AskLog(node, interest, mut request) => {
+                Output::AskLog(asked, mut request) => {
                     // Short answers, so that what a range holds comes near its bound.
                     let limit = ResourceVersion::new(request.after.get() + settings::MAX_LOG);
                     request.to = request.to.min(limit);
-                    self.asks.push(Ask { node, interest, request, answer: None });
+                    self.asks.push(Ask { asked, request, answer: None });
                 }
                 Output::Release(id, events) => {
                     reached.released += events.len();
@@ -99,7 +98,7 @@ impl Proxy {
         self.from_nodes[node].clear();
         let outgoing = shard.node.attach(self.session);
         self.from_nodes[node].extend(outgoing.into_iter().map(|(_, said)| said));
-        let outputs = self.merges.on_new_session(NodeIndex(node));
+        let outputs = self.merges.on_session(NodeIndex(node), shard.slots);
         self.carry(outputs, reached);
     }
 
@@ -134,9 +133,9 @@ impl Proxy {
         let index = rng.random_range(0..self.asks.len());
         let ask = &mut self.asks[index];
         match &ask.answer {
-            None => ask.answer = Some(shards[ask.node.0].node.store().log(&ask.request)),
+            None => ask.answer = Some(shards[ask.asked.node.0].node.store().log(&ask.request)),
             Some(answer) => {
-                let (node, interest, answer) = (ask.node, ask.interest, answer.clone());
+                let (asked, answer) = (ask.asked, answer.clone());
                 match rng.random_range(0..8) {
                     // The answer is lost, and the question asked again.
                     0 => {
@@ -147,7 +146,7 @@ impl Proxy {
                     1 => {}
                     _ => drop(self.asks.swap_remove(index)),
                 }
-                let outputs = self.merges.on_log(node, interest, answer);
+                let outputs = self.merges.on_log(asked, answer);
                 self.carry(outputs, reached);
             }
         }

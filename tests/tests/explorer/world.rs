@@ -7,6 +7,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use weir_core::ResourceVersion;
 use weir_core::message::FromNode;
+use weir_proxy::merge::NodeIndex;
 use weir_shard_node::node::Outgoing;
 use weir_tests::model::{Pod, Upstream, Wanted};
 
@@ -58,6 +59,8 @@ impl World {
         };
         for index in 0..world.proxies.len() {
             for shard in 0..world.shards.len() {
+                let slots = world.shards[shard].slots;
+                world.proxies[index].merges.on_session(NodeIndex(shard), slots);
                 let outgoing = world.shards[shard].node.attach(world.proxies[index].session);
                 world.queue(shard, outgoing);
             }

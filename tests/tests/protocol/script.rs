@@ -9,7 +9,7 @@ use weir_core::message::{
 };
 use weir_core::statement::{Gap, Statement};
 use weir_core::{ResourceVersion, Slot, SlotSet, SourceId, WindowBounds};
-use weir_proxy::merge::{InterestId, Merges, NodeIndex, Output};
+use weir_proxy::merge::{Asked, InterestId, Merges, NodeIndex, Output};
 use weir_shard_node::node::{Node, SessionId};
 use weir_tests::model::{Pod, Upstream, Wanted};
 
@@ -18,8 +18,7 @@ const SOURCE: SourceId = SourceId(7);
 
 /// A question that waits for its answer.
 pub(crate) struct Ask {
-    pub(crate) node: NodeIndex,
-    pub(crate) interest: InterestId,
+    pub(crate) asked: Asked,
     pub(crate) request: LogRequest,
 }
 
@@ -134,16 +133,18 @@ impl Script {
     pub(crate) fn attach(&mut self, node: usize) {
         let outgoing = self.nodes[node].attach(SESSION);
         self.from_nodes[node].extend(outgoing.into_iter().map(|(_, said)| said));
+        let slots = self.nodes[node].store().slots();
+        let outputs = self.merges.on_session(NodeIndex(node), slots);
+        self.carry(outputs);
     }
 
-    /// The session breaks, with all that is under way, and another begins.
+    /// The session breaks, with all that is under way, and another begins, on which the node says where it is.
     pub(crate) fn lose_session(&mut self, node: usize) {
         self.nodes[node].detach(SESSION);
         self.to_nodes[node].clear();
         self.from_nodes[node].clear();
         self.attach(node);
-        let outputs = self.merges.on_new_session(NodeIndex(node));
-        self.carry(outputs);
+        self.hear(node);
     }
 
     /// A client that has everything up to `after` opens everything.
@@ -188,13 +189,13 @@ impl Script {
     /// The oldest question is answered by the node that it is for.
     pub(crate) fn answer(&mut self) {
         let ask = self.asks.pop_front().expect("the proxy asked something");
-        let answer = self.nodes[ask.node.0].store().log(&ask.request);
+        let answer = self.nodes[ask.asked.node.0].store().log(&ask.request);
         self.give(&ask, answer);
     }
 
     /// A question gets this answer.
     pub(crate) fn give(&mut self, ask: &Ask, answer: Result<Statement<InterestEvent>, Unanswered>) {
-        let outputs = self.merges.on_log(ask.node, ask.interest, answer);
+        let outputs = self.merges.on_log(ask.asked, answer);
         self.carry(outputs);
         self.merges.check(usize::MAX / 4);
     }
@@ -213,8 +214,8 @@ impl Script {
         for output in outputs {
             match output {
                 Output::Send(node, message) => self.to_nodes[node.0].push_back(message),
-                Output::AskLog(node, interest, request) => {
-                    self.asks.push_back(Ask { node, interest, request });
+                Output::AskLog(asked, request) => {
+                    self.asks.push_back(Ask { asked, request });
                 }
                 Output::Release(_, events) => self.released.extend(events.iter().map(|event| event.rv.get())),
                 Output::TooOld(id) => self.too_old.push(id),
