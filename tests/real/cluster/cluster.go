@@ -30,6 +30,8 @@ const (
 type Options struct {
 	// Mirrors are what weir is told to mirror from the start.
 	Mirrors []string
+	// Topology says of which processes weir is made.
+	Topology Topology
 	// Gated adds an apiserver that weir doesn't know, with the shard selector feature on.
 	Gated bool
 	// Plain puts the gated apiserver in weir's place: the suite then judges itself.
@@ -111,7 +113,7 @@ func (c *Cluster) start(ctx context.Context) error {
 			return err
 		}
 	}
-	c.Weir, err = c.StartWeir(ctx, "weir", c.options.Mirrors)
+	c.Weir, err = c.startWeir(ctx, "weir", c.options.Topology, c.options.Mirrors)
 	return err
 }
 

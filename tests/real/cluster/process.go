@@ -87,13 +87,15 @@ func (p *Process) Kill() {
 
 // End asks the process to end (SIGTERM) and kills it when it has not within the grace.
 func (p *Process) End(grace time.Duration) {
-	_ = p.command.Process.Signal(syscall.SIGTERM)
+	_ = p.terminate()
 	select {
 	case <-p.done:
 	case <-time.After(grace):
 		p.Kill()
 	}
 }
+
+func (p *Process) terminate() error { return p.command.Process.Signal(syscall.SIGTERM) }
 
 // Tail is the end of the log, for error messages.
 func (p *Process) Tail() string {

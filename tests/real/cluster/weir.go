@@ -19,12 +19,18 @@ import (
 
 // Weir is the server that the suite judges: weir, or the apiserver that stands in for it.
 type Weir struct {
-	Endpoint client.Endpoint
+	// Endpoints are where it is reached: one, or that of each proxy.
+	Endpoints []client.Endpoint
+	// Fleet is set when weir is many processes.
+	Fleet *Fleet
 	// Plain says that it is an apiserver: nothing can be asked of who answered.
 	Plain bool
 
-	process *Process // nil when Plain
+	process *Process // nil when Plain, and when weir is many
 }
+
+// smallest is the topology of a weir beside the main one: a process of each role, and more than one shard.
+var smallest = Topology{Shards: 2, Replicas: 1, Proxies: 1}
 
 // readyLine starts the one line that weir prints when it listens and its mirrors are ready.
 const readyLine = "ready: "
@@ -34,9 +40,32 @@ const weirLimit = 60 * time.Second
 
 // StartWeir starts one more weir in front of the same apiservers; the caller ends it. What stands in for weir is shared.
 func (c *Cluster) StartWeir(ctx context.Context, name string, mirrors []string) (*Weir, error) {
+	topology := c.options.Topology
+	if topology.Shards > 0 {
+		topology = smallest
+	}
+	return c.startWeir(ctx, name, topology, mirrors)
+}
+
+func (c *Cluster) startWeir(ctx context.Context, name string, topology Topology, mirrors []string) (*Weir, error) {
 	if c.options.Plain {
 		return c.standIn()
 	}
+	if topology.Shards == 0 {
+		return c.startServe(ctx, name, mirrors)
+	}
+	fleet, err := c.StartFleet(ctx, name, topology, mirrors)
+	if err != nil {
+		return nil, err
+	}
+	w := &Weir{Fleet: fleet}
+	for _, proxy := range fleet.Proxies {
+		w.Endpoints = append(w.Endpoints, proxy.Endpoint())
+	}
+	return w, nil
+}
+
+func (c *Cluster) startServe(ctx context.Context, name string, mirrors []string) (*Weir, error) {
 	kubeconfig, err := c.WriteKubeconfig(name+"-upstream", c.A.behindRelay(), WeirToken)
 	if err != nil {
 		return nil, err
@@ -61,22 +90,25 @@ func (c *Cluster) StartWeir(ctx context.Context, name string, mirrors []string) 
 		process.Kill()
 		return nil, fmt.Errorf("%s: %w\n%s", name, err, process.Tail())
 	}
-	if w.Endpoint, err = readEndpoint(written); err != nil {
+	endpoint, err := readEndpoint(written)
+	if err != nil {
 		process.Kill()
 		return nil, err
 	}
+	w.Endpoints = []client.Endpoint{endpoint}
 	return w, nil
 }
 
 // standIn is an apiserver in weir's place, or a liar in front of one.
 func (c *Cluster) standIn() (*Weir, error) {
-	w := &Weir{Endpoint: c.Gated.behindRelay(), Plain: true}
-	if c.options.Fault == "" {
-		return w, nil
+	endpoint := c.Gated.behindRelay()
+	if c.options.Fault != "" {
+		var err error
+		if endpoint, err = c.serveFault(c.options.Fault, endpoint); err != nil {
+			return nil, err
+		}
 	}
-	var err error
-	w.Endpoint, err = c.serveFault(c.options.Fault, w.Endpoint)
-	return w, err
+	return &Weir{Endpoints: []client.Endpoint{endpoint}, Plain: true}, nil
 }
 
 // behindRelay is the instance as weir sees it.
@@ -84,13 +116,16 @@ func (i *Instance) behindRelay() client.Endpoint {
 	return client.Endpoint{Name: i.Name, URL: "https://" + i.Relay.Addr(), CA: i.cluster.pki.ca}
 }
 
-// Process is weir's process; nil when an apiserver stands in.
-func (w *Weir) Process() *Process { return w.process }
+// Endpoint is one of the endpoints, taken in turn.
+func (w *Weir) Endpoint(turn int) client.Endpoint { return w.Endpoints[turn%len(w.Endpoints)] }
 
-// Kill ends weir without notice.
+// Kill ends weir without notice: all of it, where it is many processes.
 func (w *Weir) Kill() {
 	if w.process != nil {
 		w.process.Kill()
+	}
+	if w.Fleet != nil {
+		w.Fleet.Close()
 	}
 }
 
@@ -98,6 +133,9 @@ func (w *Weir) close() {
 	if w.process != nil {
 		const grace = 5 * time.Second
 		w.process.End(grace)
+	}
+	if w.Fleet != nil {
+		w.Fleet.Close()
 	}
 }
 

@@ -25,10 +25,38 @@ func agent(t testing.TB, role string) string {
 	return fmt.Sprintf("suite-%s-%d/%s", role, serial.Add(1), strings.ReplaceAll(t.Name(), " ", "_"))
 }
 
+// turns are the tests that have an endpoint of weir, by name, and which.
+var turns struct {
+	sync.Mutex
+	of map[string]int
+}
+
+// endpoint is weir's as this test sees it: tests take the proxies in turn, and a test keeps its own, for all its clients
+// and in its subtests. What one proxy has shown, another may have to wait for.
+func endpoint(t testing.TB) client.Endpoint {
+	name, _, _ := strings.Cut(t.Name(), "/")
+	turns.Lock()
+	defer turns.Unlock()
+	if turns.of == nil {
+		turns.of = map[string]int{}
+	}
+	turn, known := turns.of[name]
+	if !known {
+		turn = len(turns.of)
+		turns.of[name] = turn
+	}
+	return plane.Weir.Endpoint(turn)
+}
+
 // mirrored is a client of weir none of whose requests may reach upstream. That is judged when the test ends.
 func mirrored(t testing.TB, token string) *client.Client {
 	t.Helper()
-	c := client.New(plane.Weir.Endpoint, token, agent(t, "mirrored"))
+	return mirroredAt(t, endpoint(t), token)
+}
+
+func mirroredAt(t testing.TB, endpoint client.Endpoint, token string) *client.Client {
+	t.Helper()
+	c := client.New(endpoint, token, agent(t, "mirrored"))
 	t.Cleanup(func() {
 		c.Close()
 		assertUnseen(t, c.Agent)
@@ -38,7 +66,7 @@ func mirrored(t testing.TB, token string) *client.Client {
 
 // through is a client of weir whose requests may be passed on.
 func through(t testing.TB, token string) *client.Client {
-	c := client.New(plane.Weir.Endpoint, token, agent(t, "through"))
+	c := client.New(endpoint(t), token, agent(t, "through"))
 	t.Cleanup(c.Close)
 	return c
 }

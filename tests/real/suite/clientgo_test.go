@@ -26,11 +26,12 @@ import (
 
 // asShipped is a client configuration with nothing decided: what programs have that are pointed at weir.
 func asShipped(t testing.TB) *rest.Config {
+	weir := endpoint(t)
 	return &rest.Config{
-		Host:            plane.Weir.Endpoint.URL,
+		Host:            weir.URL,
 		BearerToken:     cluster.AdminToken,
 		UserAgent:       agent(t, "shipped"),
-		TLSClientConfig: rest.TLSClientConfig{CAData: plane.Weir.Endpoint.CA},
+		TLSClientConfig: rest.TLSClientConfig{CAData: weir.CA},
 		QPS:             -1,
 	}
 }

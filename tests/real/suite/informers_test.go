@@ -40,6 +40,7 @@ type informer struct {
 	space string // "" for all namespaces
 	label string // a label selector, or ""
 	start start
+	weir  client.Endpoint
 	agent string
 	tap   *client.Tap
 
@@ -64,6 +65,7 @@ func newWave(t testing.TB) *wave {
 			kind:  bothKinds[i/2%2],
 			start: []start{byList, byWatchList}[i%2],
 			space: append(w.spaces, "")[i%3],
+			weir:  plane.Weir.Endpoint(i / 4), // every form at every proxy
 			agent: agent(t, "informer"),
 			tap:   &client.Tap{},
 		}
@@ -81,10 +83,10 @@ func newWave(t testing.TB) *wave {
 
 func (in *informer) config() *rest.Config {
 	return &rest.Config{
-		Host:            plane.Weir.Endpoint.URL,
+		Host:            in.weir.URL,
 		BearerToken:     cluster.AdminToken,
 		UserAgent:       in.agent,
-		TLSClientConfig: rest.TLSClientConfig{CAData: plane.Weir.Endpoint.CA},
+		TLSClientConfig: rest.TLSClientConfig{CAData: in.weir.CA},
 		ContentConfig:   rest.ContentConfig{ContentType: runtime.ContentTypeJSON, AcceptContentTypes: runtime.ContentTypeJSON},
 		WrapTransport:   in.tap.Wrap,
 		QPS:             -1,
@@ -192,7 +194,9 @@ func TestWR04_InformersSeeEveryChangeOnce(t *testing.T) {
 		truth[k] = record.Start(t, upstream, k.in("")+"?labelSelector=wave%3D"+w.label)
 	}
 	for k, rv := range churn.prepare(t, upstream) {
-		awaitMirror(t, mirrored(t, cluster.AdminToken), k.in("dry"), rv)
+		for _, weir := range plane.Weir.Endpoints {
+			awaitMirror(t, mirroredAt(t, weir, cluster.AdminToken), k.in("dry"), rv)
+		}
 	}
 	w.run(t)
 

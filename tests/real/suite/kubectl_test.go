@@ -73,7 +73,7 @@ func (k kubectl) follow(args ...string) *bufio.Reader {
 // TestKubectlReadsTheSameThroughWeir compares what kubectl prints with what it prints at upstream.
 func TestKubectlReadsTheSameThroughWeir(t *testing.T) {
 	t.Parallel()
-	weir, upstream := kubectlFor(t, plane.Weir.Endpoint), kubectlFor(t, plane.B.Direct())
+	weir, upstream := kubectlFor(t, endpoint(t)), kubectlFor(t, plane.B.Direct())
 	for _, args := range []string{
 		"get pods -n lock -o wide --no-headers=false", "get pods -A -o name -l app=pump", "get configmaps -n lock -o yaml",
 		"get configmap names -n lock -o json", "get gauges,depots -n lock -o json", "get nodes --show-labels",
@@ -114,7 +114,7 @@ func ageless(text string) string {
 func TestKubectlWritesThroughWeir(t *testing.T) {
 	t.Parallel()
 	space := namespace(t)
-	k := kubectlFor(t, plane.Weir.Endpoint)
+	k := kubectlFor(t, endpoint(t))
 	const manifest = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"applied","labels":{"step":"%d"}},"data":{"a":"%[1]d"}}`
 	lines := k.follow("get", "configmaps", "-n", space, "--watch", "--output-watch-events", "--no-headers")
 
@@ -167,7 +167,7 @@ func readLine(lines *bufio.Reader) (string, error) {
 // TestKubectlRawFromTheMirror sends a path as it stands.
 func TestKubectlRawFromTheMirror(t *testing.T) {
 	t.Parallel()
-	k := kubectlFor(t, plane.Weir.Endpoint)
+	k := kubectlFor(t, endpoint(t))
 	weir, upstream := mirrored(t, cluster.AdminToken), direct(t, cluster.AdminToken)
 	path := configMaps.in("lock") + "?resourceVersion=%d&resourceVersionMatch=Exact"
 	path = fmt.Sprintf(path, parseList(t, getMirrored(t, weir, configMaps.in("lock")+"?resourceVersion=0").Body).RV())

@@ -1,6 +1,7 @@
 // Package suite judges weir with the real etcd, kube-apiserver, kubectl and client-go. One control plane serves all tests
 // of a run; tests that disturb its apiservers come first and one by one, the others run side by side in namespaces of
-// their own. With WEIR_PLAIN=1 an apiserver stands in weir's place, which shows that the expectations themselves hold.
+// their own. With WEIR_PLAIN=1 an apiserver stands in weir's place, which shows that the expectations themselves hold. With
+// WEIR_TOPOLOGY=processes weir is shard nodes and proxies instead of one process; each test then keeps to one proxy.
 package suite
 
 import (
@@ -29,6 +30,12 @@ var mirrors = []string{
 	"gauges.metering.weir.test", "depots.metering.weir.test",
 }
 
+// topologies are the forms of weir that the suite can judge, by the value of WEIR_TOPOLOGY.
+var topologies = map[string]cluster.Topology{
+	"":          {},
+	"processes": {Shards: 4, Replicas: 2, Proxies: 2},
+}
+
 // detector makes client-go's reflectors compare their store with an Exact list and panic on a difference. client-go reads
 // it while it is loaded, so it has to be there before the process starts.
 const detector = "KUBE_WATCHLIST_INCONSISTENCY_DETECTOR"
@@ -51,21 +58,30 @@ func TestMain(m *testing.M) {
 func run(m *testing.M) int {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
+	if _, known := topologies[os.Getenv("WEIR_TOPOLOGY")]; !known {
+		fmt.Fprintf(os.Stderr, "WEIR_TOPOLOGY=%q is unknown\n", os.Getenv("WEIR_TOPOLOGY"))
+		return 1
+	}
 	began := time.Now()
 	var err error
-	plane, err = cluster.Start(ctx, cluster.Options{Mirrors: mirrors, Gated: true, Plain: isPlain(), Fault: os.Getenv("WEIR_FAULT")})
+	plane, err = cluster.Start(ctx, cluster.Options{
+		Mirrors: mirrors, Topology: topology(), Gated: true, Plain: isPlain(), Fault: os.Getenv("WEIR_FAULT"),
+	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "start of the control plane:", err)
 		return 1
 	}
 	defer plane.Close()
-	fmt.Fprintf(os.Stderr, "control plane ready in %.1f s, plain=%v, logs in %s\n", time.Since(began).Seconds(), isPlain(), plane.Dir)
+	fmt.Fprintf(os.Stderr, "control plane ready in %.1f s, plain=%v, %d processes, logs in %s\n",
+		time.Since(began).Seconds(), isPlain(), max(1, topology().Processes()), plane.Dir)
 	go func() { // an interrupt ends the processes first; the tests then fail by themselves
 		<-ctx.Done()
 		plane.Close()
 	}()
 	return m.Run()
 }
+
+func topology() cluster.Topology { return topologies[os.Getenv("WEIR_TOPOLOGY")] }
 
 func isPlain() bool { return os.Getenv("WEIR_PLAIN") != "" }
 

@@ -31,12 +31,14 @@ type disaster struct {
 // watch with 410 and serves the new history only, even after that has passed the old one's revisions.
 func TestCS05_RestoredBackupEndsTheOldHistory(t *testing.T) {
 	plain := isPlain()
-	own, err := cluster.Start(t.Context(), cluster.Options{Mirrors: []string{"configmaps", "gauges.metering.weir.test"}, Plain: plain, Backup: true})
+	own, err := cluster.Start(t.Context(), cluster.Options{
+		Mirrors: []string{"configmaps", "gauges.metering.weir.test"}, Topology: topology(), Plain: plain, Backup: true,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer own.Close()
-	d := &disaster{t, own, client.New(own.Weir.Endpoint, cluster.AdminToken, agent(t, "through")), own.Upstream(cluster.AdminToken, agent(t, "direct"))}
+	d := &disaster{t, own, client.New(own.Weir.Endpoint(0), cluster.AdminToken, agent(t, "through")), own.Upstream(cluster.AdminToken, agent(t, "direct"))}
 	old := d.write("lost", lostWrites)
 	var streams []*client.Stream
 	for _, k := range bothKinds {

@@ -200,7 +200,7 @@ func TestWR08_RF08_RevisionFromBeforeWeirsRestart(t *testing.T) {
 	recorder := record.Start(t, upstream, configMaps.in(space))
 	before := startWeir(t, "before")
 	rv := write(t, upstream, http.MethodPost, configMaps.in(space), configMaps.object("seen", ""))
-	one := client.New(before.Endpoint, cluster.AdminToken, agent(t, "before"))
+	one := client.New(before.Endpoint(0), cluster.AdminToken, agent(t, "before"))
 	shown := awaitMirror(t, one, configMaps.in(space), rv).RV()
 	before.Kill()
 	var last uint64
@@ -210,7 +210,7 @@ func TestWR08_RF08_RevisionFromBeforeWeirsRestart(t *testing.T) {
 	if err := recorder.Await(last, patience); err != nil {
 		t.Fatal(err)
 	}
-	after := client.New(startWeir(t, "after").Endpoint, cluster.AdminToken, agent(t, "after"))
+	after := client.New(startWeir(t, "after").Endpoint(0), cluster.AdminToken, agent(t, "after"))
 	stream := after.MustWatch(t, fmt.Sprintf("%s?watch=1&resourceVersion=%d&timeoutSeconds=10", configMaps.in(space), rv))
 	assertAllOrExpired(t, recorder, stream, rv, last)
 	list := parseList(t, after.Get(t, fmt.Sprintf("%s?resourceVersion=%d", configMaps.in(space), shown)).Body)
@@ -229,7 +229,7 @@ func TestWR01_WatchFromBeforeWeirsFirstList(t *testing.T) {
 	if err := recorder.Await(last, patience); err != nil {
 		t.Fatal(err)
 	}
-	weir := client.New(startWeir(t, "late").Endpoint, cluster.AdminToken, agent(t, "late"))
+	weir := client.New(startWeir(t, "late").Endpoint(0), cluster.AdminToken, agent(t, "late"))
 	stream := weir.MustWatch(t, fmt.Sprintf("%s?watch=1&resourceVersion=%d&timeoutSeconds=10", configMaps.in(space), from))
 	assertAllOrExpired(t, recorder, stream, from, last)
 }
