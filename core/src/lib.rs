@@ -13,6 +13,7 @@ pub mod mirror;
 pub mod object;
 pub mod options;
 pub mod query;
+pub mod rendezvous;
 pub mod request_info;
 pub mod resource;
 pub mod resource_version;
