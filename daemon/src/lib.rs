@@ -1,13 +1,18 @@
-//! The process skeleton that every role of weir stands on: tasks and their end, signals, logs, TLS and the listening
-//! socket. Nothing here knows Kubernetes; whoever looks for HTTP finds it in the proxy.
+//! The process skeleton that every role of weir stands on: tasks and their end, signals, logs, TLS, the listening
+//! socket, and the connections between weir's own processes. Nothing here knows Kubernetes; whoever looks for what clients
+//! are answered finds it in the proxy.
 
+mod executor;
 pub mod lifecycle;
 pub mod limits;
 pub mod listener;
+pub mod members;
+pub mod peer;
 pub mod signals;
 pub mod telemetry;
 pub mod tls;
 
+pub use executor::TaskExecutor;
 pub use lifecycle::{Lifecycle, StopCause, Stopped};
 pub use listener::{Listener, SocketOptions};
 pub use signals::{Signal, Signals};

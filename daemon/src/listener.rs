@@ -1,5 +1,6 @@
-//! The listening socket and the options of what it accepts. It takes loopback addresses only: there is no
-//! authentication of clients by certificate yet, so the machine is the border.
+//! The listening socket and the options of what it accepts. For clients it takes loopback addresses only: they are not
+//! authenticated by certificate yet, so the machine is the border. Where weir's own processes meet, certificates let it
+//! take any address; [`PeerPort`](crate::peer::PeerPort) is the way to that.
 //!
 //! The send buffer is small on purpose. The kernel's default lets a client that does not read hold two megabytes of
 //! kernel memory; ten thousand of those are the end of the machine.
@@ -47,6 +48,12 @@ pub enum ListenError {
          authenticate clients that come from other machines"
     )]
     NotLoopback(SocketAddr),
+    /// The address can be reached from other machines, and peers show no certificates.
+    #[error(
+        "cannot listen for peers on {0}: without certificates of a peer CA, weir takes loopback addresses \
+         (127.0.0.1, ::1) only"
+    )]
+    PeersNotLoopback(SocketAddr),
     /// The system refused.
     #[error("cannot listen on {address}")]
     Bind {
@@ -73,7 +80,13 @@ impl Default for SocketOptions {
 }
 
 impl SocketOptions {
-    fn apply(self, stream: &TcpStream) -> io::Result<()> {
+    /// Between weir's processes: like the default, with room for what is under way on a fast network. 1 MiB a round trip
+    /// of 2 ms is 500 MiB/s; the kernel may cut it (`net.core.wmem_max`). Peers are few, so it costs little.
+    pub(crate) fn for_peers() -> Self {
+        Self { send_buffer: 1024 * 1024, ..Self::default() }
+    }
+
+    pub(crate) fn apply(self, stream: &TcpStream) -> io::Result<()> {
         let socket = SockRef::from(stream);
         socket.set_tcp_nodelay(true)?;
         socket.set_send_buffer_size(self.send_buffer)?;
@@ -89,9 +102,14 @@ impl SocketOptions {
 impl Listener {
     /// Binds a loopback address; port 0 takes a free one. Must be called inside the runtime.
     pub fn bind(address: SocketAddr, options: SocketOptions) -> Result<Self, ListenError> {
-        if !address.ip().to_canonical().is_loopback() {
+        if !is_loopback(address) {
             return Err(ListenError::NotLoopback(address));
         }
+        Self::bind_anywhere(address, options)
+    }
+
+    /// Binds any address. Whoever calls this authenticates everybody who connects.
+    pub(crate) fn bind_anywhere(address: SocketAddr, options: SocketOptions) -> Result<Self, ListenError> {
         let bind = || {
             let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
             socket.set_nonblocking(true)?;
@@ -128,6 +146,11 @@ impl Listener {
             }
         }
     }
+}
+
+/// Whether only processes of this machine reach the address; one of IPv4 may be written as one of IPv6.
+pub(crate) fn is_loopback(address: SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
 }
 
 fn is_of_one_connection(error: &io::Error) -> bool {

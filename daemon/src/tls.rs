@@ -5,6 +5,7 @@
 //! or the client CA has been replaced since. Watches live long, so a full handshake costs little.
 
 use std::{
+    io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -79,46 +80,70 @@ pub fn provider() -> Arc<CryptoProvider> {
 impl ServerTls {
     /// With the certificate chain and the key in these PEM files.
     pub fn from_files(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
-        let unreadable = |path: &Path| {
-            let path = path.to_owned();
-            move |source| TlsError::Read { path, source }
-        };
-        let chain = CertificateDer::pem_file_iter(certificate)
-            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-            .map_err(unreadable(certificate))?;
-        if chain.is_empty() {
-            return Err(TlsError::NoCertificate { path: certificate.to_owned() });
-        }
-        let key = PrivateKeyDer::from_pem_file(key).map_err(unreadable(key))?;
+        let read = |path: &Path| std::fs::read(path).map_err(|source| unread(path, source));
+        let chain = certificates(certificate, &read(certificate)?)?;
+        let key = private_key(key, &read(key)?)?;
         Ok(Self { config: server_config(chain, key)?, ca_pem: None })
     }
 
     /// With a certificate for localhost, of a CA that exists for this one certificate: its key is forgotten here.
     pub fn self_made() -> Result<Self, TlsError> {
         let ca_key = KeyPair::generate()?;
-        let ca_params = ca_params();
+        let ca_params = ca_params("weir local CA");
         let ca = ca_params.self_signed(&ca_key)?;
         let leaf_key = KeyPair::generate()?;
-        let leaf = leaf_params()?.signed_by(&leaf_key, &Issuer::new(ca_params, ca_key))?;
+        let usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let leaf =
+            leaf_params(&SELF_MADE_NAMES, usages)?.signed_by(&leaf_key, &Issuer::new(ca_params, ca_key))?;
         let key = PrivatePkcs8KeyDer::from(leaf_key.serialize_der());
         let config = server_config(vec![leaf.der().clone()], key.into())?;
         Ok(Self { config, ca_pem: Some(ca.pem()) })
     }
 }
 
-fn ca_params() -> CertificateParams {
+/// The certificates in what was read from a file; at least one.
+pub(crate) fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let found = found.map_err(|source| unreadable(path, source))?;
+    if found.is_empty() {
+        return Err(TlsError::NoCertificate { path: path.to_owned() });
+    }
+    Ok(found)
+}
+
+/// The first private key in what was read from a file.
+pub(crate) fn private_key(path: &Path, pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
+    PrivateKeyDer::from_pem_slice(pem).map_err(|source| unreadable(path, source))
+}
+
+/// A file could not be read.
+pub(crate) fn unread(path: &Path, source: io::Error) -> TlsError {
+    unreadable(path, pem::Error::Io(source))
+}
+
+fn unreadable(path: &Path, source: pem::Error) -> TlsError {
+    TlsError::Read { path: path.to_owned(), source }
+}
+
+/// A CA that signs leaves and no other CA.
+pub(crate) fn ca_params(name: &str) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    params.distinguished_name.push(DnType::CommonName, "weir local CA");
+    params.distinguished_name.push(DnType::CommonName, name);
     params
 }
 
-fn leaf_params() -> Result<CertificateParams, rcgen::Error> {
-    let mut params = CertificateParams::new(SELF_MADE_NAMES.map(str::to_owned))?;
+/// A certificate for these names.
+pub(crate) fn leaf_params(
+    names: &[&str],
+    usages: Vec<ExtendedKeyUsagePurpose>,
+) -> Result<CertificateParams, rcgen::Error> {
+    let names: Vec<String> = names.iter().copied().map(str::to_owned).collect();
+    let mut params = CertificateParams::new(names)?;
     params.distinguished_name.push(DnType::CommonName, "weir");
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    params.extended_key_usages = usages;
     params.use_authority_key_identifier_extension = true;
     Ok(params)
 }
