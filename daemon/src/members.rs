@@ -1,46 +1,66 @@
-//! Which shard nodes there are.
+//! Which shard nodes there are: named one by one in the configuration, or by a name of DNS that is looked up again and
+//! again. An address says where a node is and not that it answers, and not which shard it holds: that, a node says itself.
+//!
+//! Addresses are compared as text, and processes order nodes by that text. So all processes must write an address alike.
 
-use std::fmt;
+mod address;
+mod dns;
+mod fixed;
+
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// Where a node is: host and port as text.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeAddress(Arc<str>);
+use crate::Lifecycle;
 
-/// The nodes.
-#[derive(Debug)]
+pub use address::{AddressError, NodeAddress};
+pub use dns::{Resolve, SystemResolver};
+pub use fixed::{Fault, MembersError, StaticNode, StaticNodeError};
+
+/// The addresses of the shard nodes, followed as they come and go. Clones follow the same.
+#[derive(Clone, Debug)]
 pub struct Members {
     shards: usize,
-    addresses: watch::Sender<Arc<[NodeAddress]>>,
-}
-
-// === impl NodeAddress ===
-
-impl NodeAddress {
-    /// The text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for NodeAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+    addresses: watch::Receiver<Arc<[NodeAddress]>>,
+    /// Of addresses that never change: as long as it lives, waiting for a change is no error.
+    _fixed: Option<Arc<watch::Sender<Arc<[NodeAddress]>>>>,
 }
 
 // === impl Members ===
 
 impl Members {
+    /// The nodes of the configuration, for good. All that is wrong with them is reported together.
+    pub fn fixed(nodes: Vec<StaticNode>) -> Result<Self, MembersError> {
+        let shards = fixed::shards(&nodes)?;
+        let mut addresses: Vec<_> = nodes.into_iter().map(|node| node.address).collect();
+        addresses.sort_unstable();
+        let (sender, addresses) = watch::channel(addresses.into());
+        Ok(Self { shards, addresses, _fixed: Some(Arc::new(sender)) })
+    }
+
+    /// The addresses that `name` stands for, looked up at once and then every 5 s. There are none until the first answer,
+    /// and those of the last answer when there is no new one. The task that asks ends with the process, or when nobody
+    /// follows any more.
+    pub fn dns<R: Resolve>(name: NodeAddress, shards: usize, resolver: R, lifecycle: &Lifecycle) -> Self {
+        let (sender, addresses) = watch::channel(Arc::default());
+        let stop = lifecycle.token().clone();
+        lifecycle.spawn(format!("addresses of {name}"), async move {
+            // Whether it was told or ended by itself makes no difference.
+            let _ = stop.run_until_cancelled(dns::follow(name, resolver, sender)).await;
+        });
+        Self { shards, addresses, _fixed: None }
+    }
+
     /// In how many shards the space is cut.
     pub fn shards(&self) -> usize {
         self.shards
     }
 
-    /// Who there is.
+    /// The addresses, sorted and each one once. Only changes are published.
     pub fn addresses(&self) -> watch::Receiver<Arc<[NodeAddress]>> {
-        self.addresses.subscribe()
+        self.addresses.clone()
     }
 }
+
+#[cfg(test)]
+mod tests;
