@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds what is missing and runs the whole suite against weir (WEIR_BIN, else target/debug/weir). The last line counts;
-# the exit code is 0 only if something ran and nothing failed.
+# Builds what is missing and runs the whole suite against weir (WEIR_BIN, else target/debug/weir): as one process, and again
+# as shard nodes and proxies. The last line counts; the exit code is 0 only if something ran and nothing failed.
 #   WEIR_PLAIN=1  an apiserver in weir's place     WEIR_LONG=1  the long modes     WEIR_KEEP=1  keeps logs
 set -uo pipefail
 cd "$(dirname "$0")"
@@ -10,7 +10,21 @@ unformatted=$(gofmt -l .)
 go vet ./... || exit 1
 output=$(mktemp)
 trap 'rm -f "$output"' EXIT
-go test ./... -count=1 -timeout "${WEIR_TIMEOUT:-20m}" -json "$@" > "$output"
-code=$?
+code=0
+
+# tests PACKAGES ARGUMENTS...: one package after the other, for each has a machine full of processes.
+tests() {
+  local packages=$1; shift
+  # shellcheck disable=SC2086 # the packages are words
+  go test $packages -p 1 -count=1 -timeout "${WEIR_TIMEOUT:-30m}" -json "$@" >> "$output" || code=1
+}
+
+processes=${WEIR_PROCESSES:-}
+if [ -n "$processes" ] && [ -z "${WEIR_PLAIN:-}" ]; then
+  tests "./..." "$@"
+  WEIR_TOPOLOGY=processes tests ./suite "$@"
+else
+  tests "$(go list ./... | grep -v /faults | tr '\n' ' ')" "$@"
+fi
 go run ./cmd/counts < "$output" || code=1
 exit "$code"

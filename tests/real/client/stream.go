@@ -45,6 +45,11 @@ const backlog = 1 << 14
 
 // Watch opens a stream. An answer other than 200 comes back as *Refused.
 func (c *Client) Watch(ctx context.Context, path string) (*Stream, error) {
+	return c.WatchAhead(ctx, path, backlog)
+}
+
+// WatchAhead is Watch with a bound of its own on the events that are read ahead; beyond it nothing is read from the server.
+func (c *Client) WatchAhead(ctx context.Context, path string, ahead int) (*Stream, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	response, err := c.Open(ctx, Request{Path: path})
 	if err != nil {
@@ -57,7 +62,7 @@ func (c *Client) Watch(ctx context.Context, path string) (*Stream, error) {
 		body, _ := io.ReadAll(response.Body)
 		return nil, &Refused{Answer{response.StatusCode, response.Header, body}}
 	}
-	s := &Stream{Header: response.Header, events: make(chan Event, backlog), cancel: cancel}
+	s := &Stream{Header: response.Header, events: make(chan Event, ahead), cancel: cancel}
 	go s.read(ctx, response.Body)
 	return s, nil
 }

@@ -97,3 +97,5 @@ func (l *Link) awaitSpeech(direction Direction, n int) {
 		l.relay.changed.Wait()
 	}
 }
+
+func (l *Link) String() string { return l.Client + " through " + l.relay.Addr() }

@@ -159,3 +159,27 @@ func TestCatchesStaleList(t *testing.T) {
 	expect(t, CheckProgress([]uint64{1, 1, 5}))
 	expect(t, CheckProgress([]uint64{1, 5, 4}), Progress)
 }
+
+func TestAHistoryForgetsItsBeginningOnly(t *testing.T) {
+	whole, short := story(t), story(t)
+	short.Forget(13)
+	if _, err := short.Snapshot(All, 12); err == nil {
+		t.Error("a forgotten revision has a snapshot")
+	}
+	for rv := uint64(13); rv <= 15; rv++ {
+		want, err := whole.Snapshot(All, rv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var items [][]byte
+		for _, item := range want {
+			items = append(items, item.Bytes)
+		}
+		if faults := CheckList(short, All, rv, items); len(faults) > 0 {
+			t.Errorf("at %d: %v", rv, faults)
+		}
+	}
+	if got, want := short.Changes(13, 15), whole.Changes(13, 15); len(got) != 2 || len(want) != 2 || got[0].RV != want[0].RV {
+		t.Errorf("the changes after 13 are %v, want %v", got, want)
+	}
+}

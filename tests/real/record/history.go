@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"sync"
@@ -146,13 +147,39 @@ func (h *History) Bounds() (from, upTo uint64) {
 func (h *History) Changes(after, upTo uint64) []Change {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var steps []Change
-	for _, change := range h.changes {
-		if change.RV > after && change.RV <= upTo {
-			steps = append(steps, change)
+	from, _ := slices.BinarySearchFunc(h.changes, after+1, byRevision)
+	to, found := slices.BinarySearchFunc(h.changes, upTo, byRevision)
+	if found {
+		to++
+	}
+	if from >= to {
+		return nil
+	}
+	return slices.Clone(h.changes[from:to])
+}
+
+func byRevision(change Change, rv uint64) int { return cmp.Compare(change.RV, rv) }
+
+// Forget moves the first revision of which the history can speak up to another, and drops the changes before it.
+func (h *History) Forget(before uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	before = min(before, h.upTo)
+	if before <= h.from {
+		return
+	}
+	kept := slices.IndexFunc(h.changes, func(c Change) bool { return c.RV > before })
+	if kept < 0 {
+		kept = len(h.changes)
+	}
+	for _, change := range h.changes[:kept] {
+		if change.After != nil {
+			h.base[change.After.Key()] = change.After
+		} else {
+			delete(h.base, change.Last.Key())
 		}
 	}
-	return steps
+	h.from, h.changes = before, slices.Clone(h.changes[kept:])
 }
 
 // Snapshot is the collection at a revision, in key order.
@@ -160,10 +187,9 @@ func (h *History) Snapshot(match Matcher, rv uint64) ([]Item, error) {
 	if from, upTo := h.Bounds(); rv < from || rv > upTo {
 		return nil, fmt.Errorf("revision %d is outside the record, %d to %d", rv, from, upTo)
 	}
-	state := map[string]*Item{}
-	for key, item := range h.base {
-		state[key] = item
-	}
+	h.mu.Lock()
+	state := maps.Clone(h.base)
+	h.mu.Unlock()
 	for _, change := range h.Changes(0, rv) {
 		if change.After != nil {
 			state[change.After.Key()] = change.After
