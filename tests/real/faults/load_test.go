@@ -34,6 +34,7 @@ type pace struct {
 	writesPerSecond int
 	watchersOfEach  int // of each form, at each proxy in turn
 	listers         int
+	told            func(*watcher, client.Event) // if set: called for each live event
 }
 
 var gentle = pace{writesPerSecond: 40, watchersOfEach: 1, listers: 4}
@@ -70,6 +71,9 @@ func (l *load) startReaders(t *testing.T, endpoints []client.Endpoint, p pace) {
 	for range p.watchersOfEach {
 		for _, f := range l.forms() {
 			w := f.watcher(len(l.watchers), len(l.watchers)%len(endpoints), endpoints, l.truth[f.kind.plural].History)
+			if p.told != nil {
+				w.told = func(event client.Event) { p.told(w, event) }
+			}
 			l.watchers = append(l.watchers, w)
 			l.reads.Go(func() { w.run(ctx) })
 		}
