@@ -101,17 +101,18 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn what_the_process_takes_is_measured() {
-        let metrics = Metrics::new("test", &Lifecycle::new());
-        let before = metrics.encode();
         let files: Vec<_> = (0..100).map(|_| std::fs::File::open("/proc/self/stat").unwrap()).collect();
         let memory = std::hint::black_box(vec![1_u8; 64 << 20]);
-        let after = metrics.encode();
-        let grown = |name: &str| value(&after, name) - value(&before, name);
-        // Other tests open and close files at the same time, but none as many.
-        assert!(grown("process_open_fds") > 50.0, "{after}");
-        assert!(grown("process_resident_memory_bytes") > f64::from(32 << 20), "{after}");
-        assert!(grown("process_cpu_seconds_total") > 0.0, "{after}");
-        assert!(value(&after, "process_cpu_seconds_total") < 3_600.0, "{after}");
+        let page = Metrics::new("test", &Lifecycle::new()).encode();
+        // Other tests run in this process too, so nothing is known exactly; a wrong unit would be far off.
+        for (name, least, most) in [
+            ("process_open_fds", 100.0, 10_000.0),
+            ("process_resident_memory_bytes", f64::from(64 << 20), 64.0 * f64::from(1 << 30)),
+            ("process_cpu_seconds_total", 1e-6, 3_600.0),
+        ] {
+            let value = value(&page, name);
+            assert!((least..most).contains(&value), "{name} is {value}");
+        }
         drop((files, memory));
     }
 }

@@ -42,8 +42,8 @@ enum LookError {
     TooMany(usize),
 }
 
-/// What is known of the last look-up, so that a streak of failures is told once.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// How the last look-up went, so that a streak of failures is told once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outlook {
     Answered,
     Failing,
@@ -54,6 +54,15 @@ enum Outlook {
 impl Resolve for SystemResolver {
     async fn resolve(&self, name: &NodeAddress) -> io::Result<Vec<SocketAddr>> {
         Ok(tokio::net::lookup_host(name.as_str()).await?.collect())
+    }
+}
+
+// === impl Outlook ===
+
+impl Outlook {
+    /// Takes in how a look-up went. Whether that is news.
+    fn turns(&mut self, now: Self) -> bool {
+        std::mem::replace(self, now) != now
     }
 }
 
@@ -80,19 +89,17 @@ pub(super) async fn follow<R: Resolve>(
         };
         match found {
             Ok(found) => {
-                if outlook == Outlook::Failing {
+                if outlook.turns(Outlook::Answered) {
                     info!(%name, "name of the nodes is answered again");
                 }
-                outlook = Outlook::Answered;
                 publish(&name, &addresses, found);
             }
             Err(error) => {
-                if outlook == Outlook::Answered {
+                if outlook.turns(Outlook::Failing) {
                     let kept = addresses.borrow().len();
                     let error: &dyn std::error::Error = &error;
                     warn!(%name, error, kept, "no answer for the name of the nodes, keeping the last one");
                 }
-                outlook = Outlook::Failing;
             }
         }
     }
@@ -128,4 +135,18 @@ fn publish(name: &NodeAddress, addresses: &watch::Sender<Arc<[NodeAddress]>>, fo
 
 fn is_ipv4(address: &SocketAddr) -> bool {
     address.ip().to_canonical().is_ipv4()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_streak_is_news_once() {
+        use Outlook::{Answered, Failing};
+        let mut outlook = Answered;
+        let looks = [Answered, Failing, Failing, Failing, Answered, Answered, Failing];
+        let news = looks.map(|look| outlook.turns(look));
+        assert_eq!(news, [false, true, false, false, true, false, true]);
+    }
 }

@@ -23,31 +23,17 @@ pub struct StaticNode {
 }
 
 /// Why a text names no node.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StaticNodeError {
     /// It has not the form of one.
-    #[error("a node is I/N=HOST:PORT, for example 0/4=10.0.0.1:7443; this is {text:?}")]
-    Form {
-        /// What was written.
-        text: String,
-    },
+    #[error("a node is I/N=HOST:PORT, for example 0/4=10.0.0.1:7443")]
+    Form,
     /// The number of shards is none that weir can have.
-    #[error("the number of shards is from 1 to {}; in {text:?} it is {count}", Slot::COUNT)]
-    Count {
-        /// What was written.
-        text: String,
-        /// The number of shards in it.
-        count: usize,
-    },
+    #[error("the number of shards is from 1 to {}, not {_0}", Slot::COUNT)]
+    Count(usize),
     /// What follows the `=` is no address.
-    #[error("no address in {text:?}")]
-    Address {
-        /// What was written.
-        text: String,
-        /// Why.
-        #[source]
-        source: AddressError,
-    },
+    #[error(transparent)]
+    Address(#[from] AddressError),
 }
 
 /// All that is wrong with the nodes of a configuration.
@@ -129,16 +115,14 @@ impl FromStr for StaticNode {
     type Err = StaticNodeError;
 
     fn from_str(text: &str) -> Result<Self, StaticNodeError> {
-        let form = || StaticNodeError::Form { text: text.to_owned() };
-        let (shard, address) = text.split_once('=').ok_or_else(form)?;
-        let (index, count) = shard.split_once('/').ok_or_else(form)?;
-        let (index, count) = (number(index).ok_or_else(form)?, number(count).ok_or_else(form)?);
+        let (shard, address) = text.split_once('=').ok_or(StaticNodeError::Form)?;
+        let (index, count) = shard.split_once('/').ok_or(StaticNodeError::Form)?;
+        let index = number(index).ok_or(StaticNodeError::Form)?;
+        let count = number(count).ok_or(StaticNodeError::Form)?;
         if !(1..=Slot::COUNT).contains(&count) {
-            return Err(StaticNodeError::Count { text: text.to_owned(), count });
+            return Err(StaticNodeError::Count(count));
         }
-        let address = address.parse();
-        let address = address.map_err(|source| StaticNodeError::Address { text: text.to_owned(), source })?;
-        Ok(Self { index, count, address })
+        Ok(Self { index, count, address: address.parse()? })
     }
 }
 
