@@ -80,6 +80,8 @@ pub struct Merges {
     /// Interests with a range that follows no node.
     homeless: BTreeSet<InterestId>,
     frontier: ResourceVersion,
+    /// The highest position that any node has said in the present history; interests of one shard come as far.
+    highest: ResourceVersion,
     credit: Credit,
     next_open: u64,
     next_interest: u64,
@@ -97,6 +99,7 @@ impl Merges {
             waiting: BTreeSet::new(),
             homeless: BTreeSet::new(),
             frontier: ResourceVersion::ZERO,
+            highest: ResourceVersion::ZERO,
             credit,
             next_open: 0,
             next_interest: 0,
@@ -202,10 +205,7 @@ impl Merges {
                 self.after_change(interest, Vec::new())
             }
             FromNode::NotMine(open) => self.on_not_mine(node, open),
-            FromNode::TooOld(open) => match self.forget(node, open) {
-                Some((id, shard)) => self.refused(node, (id, shard)),
-                None => Vec::new(),
-            },
+            FromNode::TooOld(open) => self.on_too_old(node, open),
             FromNode::Restored { highest, history } => {
                 let mut outputs = self.emptied(node, history);
                 outputs.extend(self.on_history(history, highest));
@@ -213,7 +213,7 @@ impl Merges {
             }
             FromNode::History(history) => {
                 let mut outputs = self.emptied(node, history);
-                outputs.extend(self.on_history(history, self.frontier));
+                outputs.extend(self.on_history(history, ResourceVersion::ZERO));
                 self.house_all(outputs)
             }
         }
@@ -245,10 +245,10 @@ impl Merges {
         }
         match unanswered {
             Unanswered::TooOld { floor } if !range.is_behind(floor) => self.after_change(id, Vec::new()),
-            Unanswered::TooOld { .. } | Unanswered::NotMine => self.refused(node, (id, shard)),
-            // The node has lost what it had when it said where the registration begins, and is about to say so. Asking it
-            // again at once would go round in a circle.
-            Unanswered::NotReached { .. } | Unanswered::Empty => {
+            Unanswered::TooOld { .. } => self.refused(node, (id, shard)),
+            // The node has lost what it had when it said where the registration begins, and is about to say so; or the answer
+            // is one of before its present session. Asking it again at once would go round in a circle.
+            Unanswered::NotReached { .. } | Unanswered::Empty | Unanswered::NotMine => {
                 if let Some(state) = self.nodes.get_mut(node) {
                     state.unanswered.insert((id, shard));
                 }
@@ -293,12 +293,15 @@ impl Merges {
 
     /// The node has come to `to`. Whether it can serve from now on.
     fn go_on(&mut self, node: NodeIndex, to: ResourceVersion) -> bool {
-        let frontier = self.frontier;
+        let (frontier, history) = (self.frontier, self.nodes.history);
         let Some(state) = self.nodes.get_mut(node) else { return false };
         let is_new = state.said.is_zero() && !to.is_zero();
         state.said = state.said.max(to);
         let has_caught_up = state.is_avoided && state.said >= frontier;
         state.is_avoided &= !has_caught_up;
+        if state.history == history {
+            self.highest = self.highest.max(to);
+        }
         self.frontier = self.frontier.max(self.nodes.frontier().unwrap_or_default());
         is_new
     }

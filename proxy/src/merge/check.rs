@@ -1,11 +1,17 @@
 //! The invariants of the merges, written out: counts equal what is there, bounds hold, nothing waits that could be released.
 //! Costs a walk over everything, so it is for tests and for looking into a running process.
 
-use super::Merges;
+use super::{Merges, NodeIndex};
 
 // === impl Merges ===
 
 impl Merges {
+    /// How many events wait in the buffers of the ranges that follow a node.
+    pub fn buffered(&self, node: NodeIndex) -> usize {
+        let ranges = self.merges.values().flat_map(|merge| merge.ranges.values());
+        ranges.filter(|range| range.node() == Some(node)).map(|range| range.buffered()).sum()
+    }
+
     /// Panics if counts are wrong or a bound is broken; `chunk` is the most events that one answer of a log may hold. For
     /// tests, and for looking into a running process.
     pub fn check(&self, chunk: usize) {

@@ -22,9 +22,13 @@ impl Merges {
     pub fn on_session_lost(&mut self, node: NodeIndex) -> Vec<Output> {
         let Some(lost) = self.nodes.remove(node) else { return Vec::new() };
         for (id, merge) in &mut self.merges {
-            for range in merge.ranges.values_mut().filter(|range| range.node() == Some(node)) {
-                range.on_lost(lost.said);
-                self.homeless.insert(*id);
+            for range in merge.ranges.values_mut() {
+                // What comes back under this number may hold more than what was lost.
+                range.forgive(node);
+                if range.node() == Some(node) {
+                    range.on_lost(lost.said);
+                    self.homeless.insert(*id);
+                }
             }
         }
         self.house_all(Vec::new())
@@ -59,7 +63,8 @@ impl Merges {
         closed
     }
 
-    /// A history was heard of. A later one than the present ends everything that is open.
+    /// A history was heard of, from a node that had come to `highest` before it. A later one than the present ends everything
+    /// that is open.
     pub(super) fn on_history(&mut self, history: History, highest: ResourceVersion) -> Vec<Output> {
         if history <= self.nodes.history {
             return Vec::new();
@@ -67,6 +72,7 @@ impl Merges {
         self.nodes.history = history;
         let is_first = self.frontier.is_zero() && self.merges.is_empty();
         self.frontier = ResourceVersion::ZERO;
+        let highest = std::mem::take(&mut self.highest).max(highest);
         let ids: Vec<InterestId> = self.merges.keys().copied().collect();
         let mut outputs: Vec<Output> = ids.into_iter().flat_map(|id| self.end(id)).collect();
         if !is_first {
@@ -86,6 +92,18 @@ impl Merges {
         let ids: Vec<InterestId> = self.merges.keys().copied().collect();
         let outputs = ids.into_iter().fold(Vec::new(), |outputs, id| self.leave(id, node, outputs));
         self.house_all(outputs)
+    }
+
+    /// The node began anew behind what it had said to a registration. A range that another node had led further than that may
+    /// be ahead of where this one begins now: it registers again, and is told.
+    pub(super) fn on_too_old(&mut self, node: NodeIndex, open: OpenId) -> Vec<Output> {
+        let said = self.nodes.said(Some(node));
+        let Some(at) = self.forget(node, open) else { return Vec::new() };
+        let range = self.merges.get_mut(&at.0).and_then(|merge| merge.ranges.get_mut(&at.1));
+        if range.is_some_and(|range| range.on_ended(said)) {
+            return self.after_change(at.0, Vec::new());
+        }
+        self.refused(node, at)
     }
 
     /// The node cannot lead a range on from where it is: another one may, and if none can, nobody can.

@@ -85,6 +85,11 @@ impl Range {
         self.refused.insert(node, self.progress.position());
     }
 
+    /// A node that comes back may lead on after all.
+    pub(super) fn forgive(&mut self, node: NodeIndex) {
+        self.refused.remove(&node);
+    }
+
     /// Whether the node may be asked: it has not refused this position.
     pub(super) fn takes(&self, node: NodeIndex) -> bool {
         self.refused.get(&node).is_none_or(|position| *position < self.progress.position())
@@ -135,6 +140,16 @@ impl Range {
             }
             Phase::Away | Phase::Opening(_) | Phase::Leaving { .. } => {}
         }
+    }
+
+    /// The registration ended, and may begin anew at the same node: the range is ahead of all that this node has `said`. False
+    /// when it is not, and nothing has changed.
+    pub(super) fn on_ended(&mut self, said: ResourceVersion) -> bool {
+        let is_ahead = self.progress.position() > said;
+        if is_ahead {
+            self.phase = Phase::Away;
+        }
+        is_ahead
     }
 
     /// The range leaves its node, which had `said` so much. The position stays, and with it everything that is buffered; what

@@ -6,6 +6,8 @@ use weir_core::selector::LabelSelector;
 use weir_core::shard_selector::ShardSelector;
 use weir_core::statement::SourceId;
 
+mod replicas;
+
 use super::*;
 use crate::hub::tests::event;
 
