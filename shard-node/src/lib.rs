@@ -5,6 +5,7 @@
 pub mod feed;
 pub mod host;
 pub mod node;
+pub mod rpc;
 pub mod store;
 pub mod subscriber;
 #[cfg(test)]

@@ -23,6 +23,15 @@ use sessions::{Batch, Sessions};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionId(pub u64);
 
+/// What one session has registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Registered {
+    /// How many registrations.
+    pub count: usize,
+    /// Whether the id in question is one of them.
+    pub has_id: bool,
+}
+
 /// A message and the session that it is for.
 pub type Outgoing = (SessionId, FromNode);
 
@@ -54,6 +63,11 @@ impl Node {
     /// How many interests are registered.
     pub fn interests(&self) -> usize {
         self.registry.len()
+    }
+
+    /// What a session has registered.
+    pub fn registered(&self, session: SessionId, id: OpenId) -> Registered {
+        self.sessions.registered(session, id)
     }
 
     /// Opens a session and says where it begins.

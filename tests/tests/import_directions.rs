@@ -31,6 +31,7 @@ const CRATES: [(&str, &[&str]); 10] = [
         "cli",
         &[
             "weir-core",
+            "weir-proto",
             "weir-daemon",
             "weir-upstream",
             "weir-shard-node",
@@ -48,16 +49,29 @@ type Flow = &'static [(&'static str, &'static [&'static str])];
 /// Which modules of its crate a module may name, besides itself. A module that is not listed may be named by nobody but
 /// those that list it, so a new one has to find its place here.
 const FLOWS: [(&str, Flow); 2] = [
-    ("shard-node", &[("store", &[]), ("node", &["store"]), ("feed", &[]), ("subscriber", &["feed", "node"])]),
+    (
+        "shard-node",
+        &[
+            ("store", &[]),
+            ("node", &["store"]),
+            ("feed", &[]),
+            ("subscriber", &["feed", "node"]),
+            ("host", &["node"]),
+            ("rpc", &["host", "node"]),
+        ],
+    ),
     (
         "proxy",
         &[
-            ("shards", &[]),
+            ("peers", &[]),
+            ("link", &["peers"]),
             ("merge", &[]),
-            ("hub", &["shards", "merge"]),
+            ("shards", &["link", "merge", "peers"]),
+            ("hub", &["shards", "merge", "link", "peers"]),
             ("auth", &[]),
             ("passthrough", &[]),
-            ("mirror", &["shards", "hub"]),
+            ("mirror", &["shards", "hub", "link", "merge", "peers"]),
+            ("metrics", &["mirror", "peers"]),
             ("http", &["shards", "hub", "mirror", "auth", "passthrough"]),
         ],
     ),

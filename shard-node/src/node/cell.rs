@@ -10,14 +10,14 @@ use std::sync::Arc;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 use weir_core::message::{
-    CountRequest, FeedMessage, FromNode, InterestEvent, LogRequest, SnapshotChunk, SnapshotRequest,
+    CountRequest, FeedMessage, FromNode, InterestEvent, LogRequest, OpenId, SnapshotChunk, SnapshotRequest,
     SnapshotStart, ToNode, Unanswered,
 };
-use weir_core::statement::{Gap, Statement};
+use weir_core::statement::{Gap, SourceId, Statement};
 use weir_core::window::Window;
 use weir_core::{History, Object, ObjectKey, ResourceVersion, SlotSet, WindowBounds};
 
-use super::{Node, Outgoing, SessionId};
+use super::{Node, Outgoing, Registered, SessionId};
 use crate::store::{Holdings, Now};
 
 /// One mirror's shard, shared.
@@ -33,6 +33,17 @@ pub struct NodeCell {
 pub struct Outbox {
     messages: Mutex<VecDeque<FromNode>>,
     wake: Arc<Notify>,
+}
+
+/// What can be said of a mirror's log and content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outline {
+    /// The history that it is of.
+    pub history: History,
+    /// Who vouched for the newest statement.
+    pub source: Option<SourceId>,
+    /// Floor and frontier; `None` while nothing is held.
+    pub window: Option<Window>,
 }
 
 // === impl NodeCell ===
@@ -90,6 +101,23 @@ impl NodeCell {
         self.node.read().window()
     }
 
+    /// What can be answered, and of which history; `None` while nothing is held.
+    pub fn standing(&self) -> Option<(History, Window)> {
+        let node = self.node.read();
+        Some((node.store().history(), node.window()?))
+    }
+
+    /// What can be said of log and content in one step: of which history, who vouched last, and which part.
+    pub fn outline(&self) -> Outline {
+        let node = self.node.read();
+        Outline { history: node.store().history(), source: node.store().source(), window: node.window() }
+    }
+
+    /// What a session has registered.
+    pub fn registered(&self, session: SessionId, id: OpenId) -> Registered {
+        self.node.read().registered(session, id)
+    }
+
     /// Which of upstream's histories the node holds.
     pub fn history(&self) -> History {
         self.node.read().store().history()
@@ -115,11 +143,17 @@ impl NodeCell {
         self.node.read().store().get(history, key, at)
     }
 
+    /// How many objects of a scope existed at one revision, as far as one hold of the lock goes; and behind which key to go
+    /// on, `None` at the end.
+    pub fn count_piece(&self, request: &CountRequest) -> Result<(usize, Option<ObjectKey>), Unanswered> {
+        self.node.read().store().count(request)
+    }
+
     /// How many objects of a scope existed at one revision. The lock is held for a piece at a time.
     pub fn count(&self, mut request: CountRequest) -> Result<usize, Unanswered> {
         let mut total = 0;
         loop {
-            let (count, next) = self.node.read().store().count(&request)?;
+            let (count, next) = self.count_piece(&request)?;
             total += count;
             match next {
                 Some(key) if total < request.at_most => request.from = Some(SnapshotStart::Behind(key)),

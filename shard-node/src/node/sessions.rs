@@ -8,7 +8,7 @@ use weir_core::message::{Change, Credit, Delivery, EventKind, FromNode, Open, Op
 use weir_core::statement::{SourceId, Statement};
 use weir_core::{History, Object, ResourceVersion};
 
-use super::{Hit, Outgoing, SessionId};
+use super::{Hit, Outgoing, Registered, SessionId};
 
 /// What one session has.
 #[derive(Debug)]
@@ -48,6 +48,14 @@ impl Sessions {
 
     pub(super) fn detach(&mut self, session: SessionId) {
         self.0.remove(&session);
+    }
+
+    pub(super) fn registered(&self, session: SessionId, id: OpenId) -> Registered {
+        let credit = self.0.get(&session).map(|session| &session.credit);
+        Registered {
+            count: credit.map_or(0, HashMap::len),
+            has_id: credit.is_some_and(|credit| credit.contains_key(&id)),
+        }
     }
 
     /// Whether the session is there and the id is new to it.

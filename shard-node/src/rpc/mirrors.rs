@@ -1,0 +1,87 @@
+//! The mirrors of this process, as the service sees them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use weir_core::{GroupVersionResource, SlotSet};
+use weir_proto::session::Unmirrored;
+
+use crate::host::Hosted;
+
+/// Mirrors that somebody else starts. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct Mirrors {
+    slots: SlotSet,
+    hosted: Arc<watch::Sender<HashMap<GroupVersionResource, Announced>>>,
+}
+
+/// A mirror, or the word that it will come.
+#[derive(Clone, Debug)]
+enum Announced {
+    Coming,
+    Here(Arc<Hosted>),
+}
+
+// === impl Mirrors ===
+
+impl Mirrors {
+    /// None yet; each will hold these slots.
+    pub fn new(slots: SlotSet) -> Self {
+        Self { slots, hosted: Arc::default() }
+    }
+
+    /// A mirror will come: who attaches waits for it.
+    pub fn announce(&self, resource: GroupVersionResource) {
+        self.hosted.send_modify(|hosted| drop(hosted.insert(resource, Announced::Coming)));
+    }
+
+    /// A mirror is there.
+    pub fn insert(&self, one: Hosted) -> Arc<Hosted> {
+        let one = Arc::new(one);
+        let entry = (one.resource().clone(), Announced::Here(one.clone()));
+        self.hosted.send_modify(|hosted| hosted.extend([entry]));
+        one
+    }
+
+    /// A mirror is there no longer.
+    pub fn remove(&self, resource: &GroupVersionResource) {
+        self.hosted.send_modify(|hosted| drop(hosted.remove(resource)));
+    }
+
+    /// What every mirror of this process holds.
+    pub fn slots(&self) -> SlotSet {
+        self.slots
+    }
+
+    /// The mirror of a collection; waits for one that will come.
+    pub async fn attach(&self, resource: &GroupVersionResource) -> Result<Arc<Hosted>, Unmirrored> {
+        let mut hosted = self.hosted.subscribe();
+        let is_known =
+            |hosted: &HashMap<_, Announced>| !matches!(hosted.get(resource), Some(Announced::Coming));
+        let known = hosted.wait_for(is_known).await;
+        let found = known.ok().and_then(|hosted| hosted.get(resource)?.here());
+        found.ok_or(Unmirrored::NotServed)
+    }
+
+    /// The mirror of a collection, if there is one.
+    pub fn hosted(&self, resource: &GroupVersionResource) -> Option<Arc<Hosted>> {
+        self.hosted.borrow().get(resource)?.here()
+    }
+
+    /// All mirrors.
+    pub fn all(&self) -> Vec<Arc<Hosted>> {
+        self.hosted.borrow().values().filter_map(Announced::here).collect()
+    }
+}
+
+// === impl Announced ===
+
+impl Announced {
+    fn here(&self) -> Option<Arc<Hosted>> {
+        match self {
+            Self::Coming => None,
+            Self::Here(hosted) => Some(hosted.clone()),
+        }
+    }
+}
