@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use weir_core::interest::Scope;
-use weir_core::message::{ListChunk, ListId};
+use weir_core::interest::Interest;
+use weir_core::message::{Credit, ListChunk, ListId, Open};
 
 use super::*;
 use crate::testing::{Pod, rv};
@@ -46,4 +47,39 @@ fn a_count_over_many_pieces_is_whole_and_stops_when_there_are_enough() {
     assert!(node.count(request(&scope(None), 8)).is_err(), "below the floor");
     let of_another = CountRequest { history: History::new(1), ..request(&scope(None), 9) };
     assert_eq!(node.count(of_another), Err(Unanswered::Empty));
+}
+
+#[test]
+fn what_waits_for_a_session_that_takes_nothing_is_bounded_by_its_credit() {
+    const REGISTRATIONS: u64 = 20;
+    const CREDIT: u32 = 10;
+    let node = node(0);
+    let (session, wake) = (SessionId(1), Arc::new(Notify::new()));
+    let outbox = node.attach(session, wake);
+    for id in 0..REGISTRATIONS {
+        let interest = Arc::new(Interest::everything());
+        let open = Open { id: OpenId(id), interest, slots: SlotSet::ALL, credit: Credit(CREDIT) };
+        node.on_session(session, ToNode::Open(open));
+    }
+    let mut longest = 0;
+    for at in 10..30_000 {
+        // Every other statement has no event.
+        let changes = if at % 2 == 0 { vec![Pod::new("ns", "a", "u").put(at)] } else { Vec::new() };
+        let statement = Statement::new(SourceId(1), rv(at - 1), rv(at), changes).unwrap();
+        node.on_feed(FeedMessage::Statement(statement), Duration::ZERO).unwrap();
+        longest = longest.max(outbox.messages.lock().len());
+    }
+    let said = REGISTRATIONS as usize * (1 + CREDIT as usize + 1) + 2;
+    assert!(longest <= 2 * said, "{longest} messages wait");
+    assert_eq!(node.registered(session, OpenId(1)).count, 0);
+    // All of it joins, and nothing that was paid for is missing.
+    let (mut position, mut events) = (rv(9), 0);
+    for message in outbox.take() {
+        if let FromNode::Said(statement) = message {
+            assert_eq!(statement.after(), position);
+            position = statement.to();
+            events += statement.events().iter().map(|delivery| delivery.tags.len()).sum::<usize>();
+        }
+    }
+    assert_eq!((position, events), (rv(29_999), REGISTRATIONS as usize * CREDIT as usize));
 }
