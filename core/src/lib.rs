@@ -12,6 +12,7 @@ pub mod message;
 pub mod mirror;
 pub mod object;
 pub mod options;
+pub mod policy;
 pub mod query;
 pub mod rendezvous;
 pub mod request_info;

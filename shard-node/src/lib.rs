@@ -3,10 +3,16 @@
 //! and return messages; tasks only carry them.
 
 pub mod feed;
+pub mod feeds;
 pub mod host;
 pub mod node;
+pub mod nodes;
+mod refusal;
+pub mod remote;
 pub mod rpc;
 pub mod store;
 pub mod subscriber;
+pub mod warm;
 #[cfg(test)]
 mod testing;
+

@@ -1,0 +1,155 @@
+//! Which nodes hang, and how far they are, judged round by round. Time alone judges nobody: a node hangs when it leaves a
+//! question unanswered while others go on answering theirs. Only where there is no other, this node's own rounds count.
+
+use std::collections::HashMap;
+
+use weir_core::{GroupVersionResource, History, ResourceVersion};
+use weir_daemon::members::NodeAddress;
+use weir_proto::read::MirrorWindow;
+
+/// Rounds in which others answered while a node did not: 1 s after the one that asked it.
+const OTHERS_WENT_ON: u32 = 3;
+/// Rounds of this node alone: 5 s.
+const ALONE: u32 = 10;
+
+/// What is known of the other nodes.
+#[derive(Debug, Default)]
+pub(super) struct Pulse(HashMap<NodeAddress, Seen>);
+
+/// What is known of one.
+#[derive(Debug, Default)]
+struct Seen {
+    windows: Vec<MirrorWindow>,
+    is_asked: bool,
+    /// Whether it has answered since the last round.
+    has_answered: bool,
+    /// Rounds since it was asked, and those of them in which another one answered.
+    rounds: u32,
+    rounds_of_others: u32,
+    is_down: bool,
+}
+
+// === impl Pulse ===
+
+impl Pulse {
+    /// Begins a round among these nodes. Returns whom to ask.
+    pub(super) fn round(&mut self, nodes: &[NodeAddress]) -> Vec<NodeAddress> {
+        self.0.retain(|address, _| nodes.contains(address));
+        let answered = self.0.values().filter(|seen| seen.has_answered).count();
+        let mut due = Vec::new();
+        for address in nodes {
+            let seen = self.0.entry(address.clone()).or_default();
+            let others = answered - usize::from(std::mem::take(&mut seen.has_answered));
+            if seen.is_asked {
+                seen.rounds += 1;
+                seen.rounds_of_others += u32::from(others > 0);
+            } else {
+                seen.is_asked = true;
+                due.push(address.clone());
+            }
+        }
+        due
+    }
+
+    /// A node has answered.
+    pub(super) fn on_answer(&mut self, address: &NodeAddress, windows: Vec<MirrorWindow>) {
+        if let Some(seen) = self.0.get_mut(address) {
+            *seen = Seen { windows, has_answered: true, ..Seen::default() };
+        }
+    }
+
+    /// A node cannot be asked. True if it could be before.
+    pub(super) fn on_failure(&mut self, address: &NodeAddress) -> bool {
+        let Some(seen) = self.0.get_mut(address) else { return false };
+        let was_up = !seen.is_down;
+        *seen = Seen { is_down: true, ..Seen::default() };
+        was_up
+    }
+
+    /// Whether it leaves a question unanswered while others go on.
+    pub(super) fn is_hanging(&self, address: &NodeAddress) -> bool {
+        let has_others = self.0.len() > 1;
+        self.0.get(address).is_some_and(|seen| {
+            seen.rounds_of_others >= OTHERS_WENT_ON || (!has_others && seen.rounds >= ALONE)
+        })
+    }
+
+    /// How far anybody has come in a history.
+    pub(super) fn highest(&self, mirror: &GroupVersionResource, history: History) -> Option<ResourceVersion> {
+        let windows = self.0.values().flat_map(|seen| &seen.windows);
+        let ours = windows.filter(|one| one.mirror == *mirror && one.history == history);
+        ours.filter_map(|one| Some(one.window?.frontier)).max()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_core::SourceId;
+    use weir_core::window::Window;
+
+    use super::*;
+
+    fn nodes(count: u16) -> Vec<NodeAddress> {
+        (1..=count).map(|port| format!("127.0.0.1:{port}").parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_node_hangs_when_the_others_go_on_without_it() {
+        let (nodes, mut pulse) = (nodes(3), Pulse::default());
+        for round in 0..=OTHERS_WENT_ON {
+            assert!(!pulse.is_hanging(&nodes[0]), "round {round}");
+            for asked in pulse.round(&nodes) {
+                if asked != nodes[0] {
+                    pulse.on_answer(&asked, Vec::new());
+                }
+            }
+        }
+        assert!(pulse.is_hanging(&nodes[0]));
+        assert!(!pulse.is_hanging(&nodes[1]) && !pulse.is_hanging(&nodes[2]));
+        pulse.on_answer(&nodes[0], Vec::new());
+        assert!(!pulse.is_hanging(&nodes[0]), "it is back");
+    }
+
+    #[test]
+    fn nobody_hangs_when_nobody_answers() {
+        let (nodes, mut pulse) = (nodes(3), Pulse::default());
+        for _ in 0..100 {
+            pulse.round(&nodes);
+        }
+        assert!(nodes.iter().all(|node| !pulse.is_hanging(node)), "this machine is slow");
+    }
+
+    #[test]
+    fn a_single_other_node_is_given_longer() {
+        let (nodes, mut pulse) = (nodes(1), Pulse::default());
+        assert_eq!(pulse.round(&nodes), nodes);
+        for _ in 1..ALONE {
+            assert!(pulse.round(&nodes).is_empty(), "asked once");
+        }
+        assert!(!pulse.is_hanging(&nodes[0]));
+        pulse.round(&nodes);
+        assert!(pulse.is_hanging(&nodes[0]));
+    }
+
+    #[test]
+    fn the_highest_is_of_one_history_and_of_those_that_are_there() {
+        let (nodes, mut pulse) = (nodes(2), Pulse::default());
+        let mirror = GroupVersionResource::new("", "v1", "pods");
+        let window = |history, frontier| MirrorWindow {
+            mirror: mirror.clone(),
+            source: SourceId(1),
+            window: Some(Window { floor: ResourceVersion::new(1), frontier: ResourceVersion::new(frontier) }),
+            history: History::new(history),
+        };
+        pulse.round(&nodes);
+        pulse.on_answer(&nodes[0], vec![window(0, 70)]);
+        pulse.on_answer(&nodes[1], vec![window(1, 30)]);
+        let highest =
+            |pulse: &Pulse, history| pulse.highest(&mirror, History::new(history)).map(|rv| rv.get());
+        assert_eq!((highest(&pulse, 0), highest(&pulse, 1), highest(&pulse, 2)), (Some(70), Some(30), None));
+        assert!(pulse.on_failure(&nodes[0]) && !pulse.on_failure(&nodes[0]), "told once");
+        assert_eq!(highest(&pulse, 0), None);
+        pulse.round(&nodes[..1]);
+        assert_eq!(highest(&pulse, 1), None, "no longer named");
+    }
+}

@@ -1,0 +1,217 @@
+//! The task of one mirror's subscription: a warm start, then one feed after the other. It ends when it is dropped, or when
+//! the first feed that answers says that there is no such mirror.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use tracing::{debug, info, warn};
+use weir_core::GroupVersionResource;
+use weir_core::mirror::MirrorSpec;
+use weir_daemon::members::NodeAddress;
+use weir_proto::session::Unmirrored;
+
+use super::chosen::{Chosen, Left};
+use super::stream::{FollowError, Stream, Wanted};
+use super::trials::Trials;
+use super::{FollowLimits, FollowMetrics, Told};
+use crate::feed::ring::Standing;
+use crate::feeds::Feeds;
+use crate::node::cell::NodeCell;
+use crate::nodes::Nodes;
+use crate::subscriber::standing;
+use crate::warm::{self, Donor};
+
+/// How often feeds are tried again when none can be had.
+const TRY_AGAIN: Duration = Duration::from_millis(50);
+
+/// What a subscription is made of.
+#[derive(Debug)]
+pub struct Follower {
+    pub(super) mirror: GroupVersionResource,
+    pub(super) cell: Arc<NodeCell>,
+    pub(super) feeds: Arc<Feeds>,
+    pub(super) nodes: Arc<Nodes>,
+    pub(super) told: Arc<Told>,
+    pub(super) metrics: FollowMetrics,
+    pub(super) limits: FollowLimits,
+    pub(super) trials: Trials,
+    /// The zero of the node's clock.
+    pub(super) started: Instant,
+    /// Since when the node has been looking for its first content.
+    pub(super) empty_since: Instant,
+}
+
+// === impl Follower ===
+
+impl Follower {
+    /// The subscription of one mirror, which fills `cell`. `started` is the zero of the node's clock.
+    pub fn new(
+        mirror: GroupVersionResource,
+        (cell, started): (Arc<NodeCell>, Instant),
+        (feeds, nodes): (Arc<Feeds>, Arc<Nodes>),
+        (limits, metrics): (FollowLimits, FollowMetrics),
+    ) -> Self {
+        let told = Arc::new(Told::default());
+        let (trials, empty_since) = (Trials::default(), Instant::now());
+        Self { mirror, cell, feeds, nodes, told, metrics, limits, trials, started, empty_since }
+    }
+
+    /// What it tells.
+    pub fn told(&self) -> Arc<Told> {
+        self.told.clone()
+    }
+
+    /// Follows feeds until dropped.
+    pub async fn run(mut self) {
+        if let Err(reason) = self.begin().await {
+            self.refuse(reason);
+            return;
+        }
+        let mut preferred = None;
+        loop {
+            let standing = standing(&self.cell);
+            let chosen = match self.choose(preferred.take(), standing).await {
+                Ok(stream) => Chosen::new(stream, self.limits),
+                Err(reason) => {
+                    self.refuse(reason);
+                    return;
+                }
+            };
+            preferred = self.follow(chosen).await;
+        }
+    }
+
+    /// Copies a replica, if one has content. What the mirror is comes from a feed first; where the replica stands, a
+    /// subscription costs upstream nothing.
+    async fn begin(&mut self) -> Result<(), Unmirrored> {
+        let donors = self.donors().await;
+        let Some(Donor { history, window, .. }) = donors.first() else { return Ok(()) };
+        let stream = self.choose(None, Standing::at(*history, window.frontier)).await?;
+        let spec = stream.spec.clone();
+        self.learn(&spec);
+        drop(stream);
+        if warm::copy(&self.nodes, &donors, &spec, (&self.cell, self.started)).await {
+            self.metrics.warm_starts.inc();
+            self.told.has_content.send_replace(true);
+        }
+        Ok(())
+    }
+
+    async fn donors(&self) -> Vec<Donor> {
+        if self.cell.window().is_some() {
+            return Vec::new();
+        }
+        warm::donors(&self.nodes, &self.mirror, &self.cell.slots()).await
+    }
+
+    /// One feed, and whatever it is left for while it can be read. Returns whom to try first next.
+    async fn follow(&mut self, mut chosen: Chosen) -> Option<NodeAddress> {
+        info!(resource = %self.mirror, feed = %chosen.address(), at = %chosen.at(), "subscribed");
+        self.learn(&chosen.spec());
+        self.metrics.subscriptions.inc();
+        let left = chosen.run(self).await;
+        self.metrics.subscriptions.dec();
+        self.metrics.feeds_lost.inc();
+        let address = chosen.address().clone();
+        match left {
+            Left::Lost(error) => {
+                let wait = self.trials.failed(&address);
+                warn!(
+                    resource = %self.mirror, feed = %address,
+                    error = &error as &dyn std::error::Error, "feed lost"
+                );
+                sleep(wait).await;
+            }
+            Left::Unled => {
+                let wait = self.trials.failed(&address);
+                warn!(resource = %self.mirror, feed = %address, "feed does not lead on, subscribing again");
+                sleep(wait).await;
+            }
+            Left::Hanging => {
+                warn!(resource = %self.mirror, feed = %address, "node of the feed hangs, leaving it");
+                return None;
+            }
+            Left::Behind { others } => {
+                warn!(resource = %self.mirror, feed = %address, %others, "feed stands still, leaving it");
+                self.trials.suspend(&address, self.limits.suspended);
+                return None;
+            }
+        }
+        Some(address)
+    }
+
+    /// The first feed that can be had, tried in order, `preferred` before all.
+    async fn choose(
+        &mut self,
+        preferred: Option<NodeAddress>,
+        standing: Standing,
+    ) -> Result<Stream, Unmirrored> {
+        let wanted = Wanted { mirror: self.mirror.clone(), slots: self.cell.slots(), standing };
+        let mut changed = self.nodes.changed();
+        loop {
+            changed.mark_unchanged();
+            for address in self.candidates(preferred.as_ref(), standing) {
+                match Stream::open((&self.nodes, &self.feeds), &address, &wanted).await {
+                    Ok(stream) => return Ok(stream),
+                    Err(FollowError::Unmirrored(reason)) if self.is_unknown() => return Err(reason),
+                    Err(error) => {
+                        let error: &dyn std::error::Error = &error;
+                        debug!(resource = %self.mirror, feed = %address, error, "no feed");
+                        self.trials.failed(&address);
+                    }
+                }
+            }
+            tokio::select! {
+                Ok(()) = changed.changed() => {}
+                () = sleep(TRY_AGAIN) => {}
+            }
+        }
+    }
+
+    /// Whom to try now.
+    fn candidates(&self, preferred: Option<&NodeAddress>, standing: Standing) -> Vec<NodeAddress> {
+        let mut order = self.order();
+        let is_waiting = self.empty_since.elapsed() < self.limits.first_choice;
+        if standing.after.is_none() && self.is_empty() && is_waiting {
+            order.truncate(1);
+        } else if let Some(preferred) = preferred {
+            order.retain(|address| address != preferred);
+            order.insert(0, preferred.clone());
+        }
+        let is_due = |address: &NodeAddress| self.trials.is_due(address) && !self.nodes.is_hanging(address);
+        order.retain(is_due);
+        order
+    }
+
+    /// All nodes as feeds of this mirror, the most wanted first.
+    pub(super) fn order(&self) -> Vec<NodeAddress> {
+        let mut order = self.nodes.order(&self.mirror);
+        // The sort is stable.
+        order.sort_by_key(|address| self.trials.is_suspended(address));
+        order
+    }
+
+    /// Whether the node has never had content.
+    fn is_empty(&self) -> bool {
+        !*self.told.has_content.borrow()
+    }
+
+    fn is_unknown(&self) -> bool {
+        self.told.spec.borrow().is_none()
+    }
+
+    fn learn(&self, spec: &Arc<MirrorSpec>) {
+        self.told.spec.send_if_modified(|known| {
+            let is_news = known.is_none();
+            if is_news {
+                *known = Some(Ok(spec.clone()));
+            }
+            is_news
+        });
+    }
+
+    fn refuse(&self, reason: Unmirrored) {
+        self.told.spec.send_replace(Some(Err(reason)));
+    }
+}
