@@ -49,7 +49,7 @@ impl Mirrored {
         let nodes: Vec<_> = (0..shards)
             .map(|index| Arc::new(NodeCell::new(SlotSet::of_shard(index, shards), bounds)))
             .collect();
-        let fanout = Arc::new(Fanout::new(Shards::new(nodes.clone())));
+        let fanout = Arc::new(Fanout::new(Shards::local(nodes.clone())));
         Self { feed: Arc::new(FeedHandle::new(questions)), nodes, fanout }
     }
 

@@ -17,7 +17,7 @@ use weir_proxy::auth::Authorizer;
 use weir_proxy::http::answer::Proxy;
 use weir_proxy::http::server::Server;
 use weir_proxy::mirror::Mirror;
-use weir_proxy::mirror::registry::{MirrorPolicy, Mirrors, State};
+use weir_proxy::mirror::registry::{Backing, MirrorPolicy, Mirrors, State};
 use weir_proxy::passthrough::Passthrough;
 use weir_sim::{ClusterConfig, Handle, Listen, Node, Op, ResourceId, Sim, SimConfig, StoreKey};
 use weir_upstream::{Origin, Upstream, UpstreamOptions};
@@ -69,12 +69,9 @@ impl Served {
         let (sim, resource) = filled(collection)?;
         let files = Files::new()?;
         let (handle, upstream) = upstream(&sim, &files, &lifecycle).await?;
-        let policy = MirrorPolicy {
-            shards: SHARDS,
-            bounds: WindowBounds::default(),
-            named: [GroupResource::parse("configmaps")].into(),
-        };
-        let mirrors = Arc::new(Mirrors::new(upstream.clone(), lifecycle.clone(), policy));
+        let policy = MirrorPolicy { named: [GroupResource::parse("configmaps")].into() };
+        let backing = Backing::Local { shards: SHARDS, bounds: WindowBounds::default() };
+        let mirrors = Arc::new(Mirrors::new(upstream.clone(), lifecycle.clone(), (policy, backing)));
         tokio::time::timeout(LOAD_LIMIT, mirrors.start_named()).await.context("load the mirror")??;
         let state = mirrors.state(&GroupVersionResource::new("", "v1", "configmaps")).context("no mirror")?;
         let State::Ready(mirror) = state.borrow().clone() else { bail!("the mirror is not ready") };

@@ -17,7 +17,8 @@ use weir_sim::{
 use weir_upstream::{Origin, Upstream, UpstreamOptions};
 
 use crate::fault::Fault;
-use crate::process::{ListenArguments, say_ready};
+use crate::process::{ListenArguments, Process, say_ready};
+use crate::serve::here;
 
 /// Events that the simulated cluster keeps: some minutes of its changes.
 const KEPT_EVENTS: usize = 50_000;
@@ -39,6 +40,9 @@ pub(crate) struct DevArguments {
     /// How many pods there are; nodes and other objects in proportion.
     #[arg(long, value_name = "N", default_value_t = 200)]
     pods: usize,
+    /// Into how many shards each mirror is cut.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
+    shards: u16,
     #[command(flatten)]
     listen: ListenArguments,
 }
@@ -51,24 +55,23 @@ struct Cluster {
 
 /// Serves until told to stop.
 pub(crate) async fn dev(arguments: DevArguments) -> Result<(), Fault> {
-    arguments.listen.start_logging()?;
-    let lifecycle = Lifecycle::new();
+    let process = Process::begin("dev", &arguments.listen.common)?;
     let sim = arguments.simulation();
     sim.with(define_gauges)
         .map_err(|status| Fault::failed("define the custom resource", anyhow!(status.message)))?;
     let churn = sim.with(|cluster| Churn::fill(cluster, arguments.seed, arguments.shape()));
     let cluster = Cluster::start(&sim, arguments.instances).await?;
-    let upstream = cluster.upstream(&lifecycle).await?;
+    let upstream = cluster.upstream(&process.lifecycle).await?;
     let written = match &arguments.listen.write_kubeconfig {
         Some(path) => path.clone(),
         None => cluster.directory.join("weir.kubeconfig"),
     };
     let listen = ListenArguments { write_kubeconfig: Some(written.clone()), ..arguments.listen };
-    let serving = listen.serve(upstream, lifecycle).await?;
+    let address = listen.serve(&process, (upstream, here(arguments.shards))).await?;
     let changes = sim.run_churn(churn, Duration::from_secs(1) / arguments.changes);
-    say_ready(serving.address);
-    say_commands(serving.address, &written);
-    let ended = serving.run().await;
+    say_ready(address);
+    say_commands(address, &written);
+    let ended = process.run().await;
     changes.stop().await;
     cluster.stop().await;
     ended

@@ -1,9 +1,12 @@
 //! The one binary `weir`: parse, build, run, drain. What is wrong with the command line or its files is said in one
 //! sentence, with exit code 2; what goes wrong later ends with 1.
 
+mod arguments;
+mod certs;
 mod dev;
 mod fault;
 mod process;
+mod proxy;
 mod serve;
 
 use std::process::ExitCode;
@@ -32,17 +35,23 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve lists and watches of a cluster from memory, and pass everything else through.
-    Serve(serve::ServeArguments),
+    Serve(Box<serve::ServeArguments>),
+    /// Serve clients from shard nodes in other processes.
+    Proxy(Box<proxy::ProxyArguments>),
+    /// Make certificates with which weir's own processes know each other, for a trial.
+    Certs(certs::CertsArguments),
     /// The same in front of a simulated apiserver with a small cluster that keeps changing, to try things on.
-    Dev(dev::DevArguments),
+    Dev(Box<dev::DevArguments>),
 }
 
 fn main() -> ExitCode {
     let Arguments { command } = Arguments::parse();
     let ended = process::block_on(async move {
         match command {
-            Command::Serve(arguments) => serve::serve(arguments).await,
-            Command::Dev(arguments) => dev::dev(arguments).await,
+            Command::Serve(arguments) => serve::serve(*arguments).await,
+            Command::Proxy(arguments) => proxy::proxy(*arguments).await,
+            Command::Certs(arguments) => certs::certs(&arguments),
+            Command::Dev(arguments) => dev::dev(*arguments).await,
         }
     });
     match ended {

@@ -1,4 +1,4 @@
-//! What every command shares: the runtime, the parts of a serving process, and its end.
+//! What every command shares: the runtime, the parts of a process that serves clients, and its end.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -7,35 +7,31 @@ use std::time::Duration;
 
 use clap::Args;
 use tokio_rustls::TlsAcceptor;
-use weir_core::{GroupResource, WindowBounds};
-use weir_daemon::telemetry::{self, LogFormat};
+use weir_daemon::admin::metrics::Metrics;
+use weir_daemon::admin::{Admin, AdminPort};
+use weir_daemon::readiness::Readiness;
 use weir_daemon::tls::ServerTls;
 use weir_daemon::{Lifecycle, Listener, Signals, SocketOptions};
 use weir_proxy::auth::Authorizer;
 use weir_proxy::http::answer::Proxy;
 use weir_proxy::http::server::Server;
-use weir_proxy::mirror::registry::{MirrorPolicy, Mirrors};
+use weir_proxy::metrics::MirrorMetrics;
+use weir_proxy::mirror::registry::{Backing, Mirrors};
 use weir_proxy::passthrough::Passthrough;
 use weir_upstream::Upstream;
 
+use crate::arguments::CommonArguments;
 use crate::fault::Fault;
 
 /// How long connections may take to end.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Options of every command that serves.
+/// Options of every command that serves clients.
 #[derive(Debug, Args)]
 pub(crate) struct ListenArguments {
     /// Where to listen; a loopback address until weir authenticates clients itself. Port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:6543")]
     pub(crate) listen: SocketAddr,
-    /// Into how many shards each mirror is cut.
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub(crate) shards: u16,
-    /// Resources to mirror, ready before weir says so: pods,deployments.apps. Without it, resources are mirrored as they are
-    /// watched, except events, leases and secrets.
-    #[arg(long, value_name = "RESOURCE,…", value_delimiter = ',')]
-    pub(crate) mirror: Vec<String>,
     /// Write a kubeconfig for clients: weir's address and CA, and the user of the kubeconfig that weir reads.
     #[arg(long, value_name = "FILE")]
     pub(crate) write_kubeconfig: Option<PathBuf>,
@@ -45,16 +41,17 @@ pub(crate) struct ListenArguments {
     /// Its private key in PEM.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// Log as JSON.
-    #[arg(long)]
-    pub(crate) log_json: bool,
+    #[command(flatten)]
+    pub(crate) common: CommonArguments,
 }
 
-/// A process that serves.
-pub(crate) struct Serving {
-    lifecycle: Lifecycle,
+/// What every process has: its life, what ends it, and what operators see of it.
+pub(crate) struct Process {
+    pub(crate) lifecycle: Lifecycle,
     signals: Signals,
-    pub(crate) address: SocketAddr,
+    pub(crate) readiness: Readiness,
+    pub(crate) metrics: Metrics,
+    admin: Option<Admin>,
 }
 
 /// Runs a command on a runtime of as many threads as there are cores.
@@ -66,18 +63,13 @@ pub(crate) fn block_on(command: impl Future<Output = Result<(), Fault>>) -> Resu
 // === impl ListenArguments ===
 
 impl ListenArguments {
-    /// Starts logging.
-    pub(crate) fn start_logging(&self) -> Result<(), Fault> {
-        let format = if self.log_json { LogFormat::Json } else { LogFormat::Text };
-        telemetry::start(format, None).map_err(|error| Fault::usage("logging", error))
-    }
-
-    /// Builds everything, waits until the named mirrors answer, and serves.
-    pub(crate) async fn serve(&self, upstream: Upstream, lifecycle: Lifecycle) -> Result<Serving, Fault> {
-        if let Err(error) = weir_daemon::limits::raise_open_files() {
-            tracing::warn!(%error, "the limit of open files stays as it is");
-        }
-        let signals = Signals::install().map_err(|error| Fault::failed("install signal handlers", error))?;
+    /// Builds everything, waits until the named mirrors answer, and serves. The address.
+    pub(crate) async fn serve(
+        &self,
+        process: &Process,
+        (upstream, backing): (Upstream, Backing),
+    ) -> Result<SocketAddr, Fault> {
+        let lifecycle = &process.lifecycle;
         let listener = Listener::bind(self.listen, SocketOptions::default())
             .map_err(|error| Fault::usage("--listen", error))?;
         let tls = self.tls()?;
@@ -88,7 +80,10 @@ impl ListenArguments {
             let text = written.map_err(|error| Fault::usage("--write-kubeconfig", error))?;
             write_atomically(path, &text).map_err(|error| Fault::usage("--write-kubeconfig", error))?;
         }
-        let mirrors = Arc::new(Mirrors::new(upstream.clone(), lifecycle.clone(), self.policy()));
+        let policy = self.common.policy();
+        let mirrors = Arc::new(Mirrors::new(upstream.clone(), lifecycle.clone(), (policy, backing)));
+        let metrics = Box::new(MirrorMetrics(mirrors.clone()));
+        process.metrics.with_registry(|registry| registry.register_collector(metrics));
         let started = mirrors.start_named().await;
         started.map_err(|error| Fault::usage("start the mirrors", error))?;
         let passthrough = Passthrough::new(upstream.clone(), lifecycle.clone());
@@ -96,16 +91,8 @@ impl ListenArguments {
         let proxy = Arc::new(Proxy::new(mirrors, Authorizer::new(upstream), passthrough, stop));
         let server = Server::new(proxy, TlsAcceptor::from(tls.config), lifecycle.clone());
         lifecycle.spawn_critical("listener", server.run(listener));
-        Ok(Serving { lifecycle, signals, address })
-    }
-
-    fn policy(&self) -> MirrorPolicy {
-        let named = self.mirror.iter().filter(|name| !name.is_empty());
-        MirrorPolicy {
-            shards: usize::from(self.shards),
-            bounds: WindowBounds::default(),
-            named: named.map(|name| GroupResource::parse(name)).collect(),
-        }
+        process.readiness.started();
+        Ok(address)
     }
 
     fn tls(&self) -> Result<ServerTls, Fault> {
@@ -117,12 +104,37 @@ impl ListenArguments {
     }
 }
 
-// === impl Serving ===
+// === impl Process ===
 
-impl Serving {
-    /// Serves until a signal, or the end of a task that weir cannot do without.
+impl Process {
+    /// Begins the life of a process: logging, signals, and what operators see.
+    pub(crate) fn begin(role: &'static str, common: &CommonArguments) -> Result<Self, Fault> {
+        common.start_logging()?;
+        if let Err(error) = weir_daemon::limits::raise_open_files() {
+            tracing::warn!(%error, "the limit of open files stays as it is");
+        }
+        let signals = Signals::install().map_err(|error| Fault::failed("install signal handlers", error))?;
+        let lifecycle = Lifecycle::new();
+        let (readiness, metrics) = (Readiness::new(), Metrics::new(role, &lifecycle));
+        let admin = match common.admin {
+            Some(address) => {
+                let port = AdminPort::bind_anywhere(address);
+                let port = port.map_err(|error| Fault::usage("--admin", error))?;
+                let admin = Admin::start(port, readiness.clone(), metrics.clone(), &lifecycle);
+                say(&format!("admin: http://{}", admin.local_address()));
+                Some(admin)
+            }
+            None => None,
+        };
+        Ok(Self { lifecycle, signals, readiness, metrics, admin })
+    }
+
+    /// Runs until a signal, or the end of a task that weir cannot do without.
     pub(crate) async fn run(self) -> Result<(), Fault> {
         let stopped = self.lifecycle.run(self.signals, GRACE).await;
+        if let Some(admin) = self.admin {
+            admin.end().await;
+        }
         if !stopped.left.is_empty() {
             tracing::info!(tasks = stopped.left.len(), "ended without waiting for the rest");
         }
@@ -130,14 +142,19 @@ impl Serving {
     }
 }
 
-/// Prints the line that scripts wait for.
+/// Prints a line that scripts wait for.
 #[expect(clippy::print_stdout, reason = "the answer of the command to its caller")]
+pub(crate) fn say(line: &str) {
+    println!("{line}");
+}
+
+/// Prints the line that says that weir can answer.
 pub(crate) fn say_ready(address: SocketAddr) {
-    println!("ready: https://{address}");
+    say(&format!("ready: https://{address}"));
 }
 
 /// Writes a file that nobody sees half written, readable by its owner only.
-fn write_atomically(path: &Path, text: &str) -> std::io::Result<()> {
+pub(crate) fn write_atomically(path: &Path, text: &str) -> std::io::Result<()> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
     let mut name = path.file_name().unwrap_or_default().to_owned();

@@ -6,6 +6,7 @@
 
 pub mod fanout;
 pub mod follow;
+pub mod lag;
 
 use std::collections::VecDeque;
 

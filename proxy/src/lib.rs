@@ -4,7 +4,10 @@
 pub mod auth;
 pub mod http;
 pub mod hub;
+pub mod link;
 pub mod merge;
+pub mod metrics;
 pub mod mirror;
 pub mod passthrough;
+pub mod peers;
 pub mod shards;

@@ -1,6 +1,8 @@
 //! One mirror as the proxy sees it, and the registry of all of them. A mirror starts when it is named in the configuration,
 //! or after an authorized request that it would serve; it can answer once every shard holds a list.
 
+pub mod feed;
+mod nodes;
 pub mod registry;
 pub mod remaining;
 
@@ -13,8 +15,8 @@ use tokio::time::Instant;
 use weir_core::ResourceVersion;
 use weir_core::mirror::{MirrorFacts, MirrorSpec};
 use weir_core::window::Window;
-use weir_shard_node::feed::handle::FeedHandle;
 
+use self::feed::Feed;
 use self::remaining::Remaining;
 use crate::hub::fanout::Fanout;
 use crate::shards::Shards;
@@ -27,7 +29,7 @@ const REFUSE_AFTER_RESTORE: Duration = Duration::from_secs(75);
 #[derive(Debug)]
 pub struct Mirror {
     spec: Arc<MirrorSpec>,
-    feed: Arc<FeedHandle>,
+    feed: Feed,
     fanout: Arc<Fanout>,
     /// The highest revision that a list was ever shown at.
     shown: AtomicU64,
@@ -47,7 +49,7 @@ struct Refused {
 // === impl Mirror ===
 
 impl Mirror {
-    pub(crate) fn new(spec: Arc<MirrorSpec>, feed: Arc<FeedHandle>, fanout: Arc<Fanout>) -> Self {
+    pub(crate) fn new(spec: Arc<MirrorSpec>, feed: Feed, fanout: Arc<Fanout>) -> Self {
         Self {
             spec,
             feed,
@@ -70,7 +72,7 @@ impl Mirror {
     }
 
     /// The feed, for questions to upstream.
-    pub fn feed(&self) -> &FeedHandle {
+    pub fn feed(&self) -> &Feed {
         &self.feed
     }
 

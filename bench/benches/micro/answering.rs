@@ -65,7 +65,8 @@ fn filled(shards: usize) -> (PodMirror, Mirrored) {
 
 fn snapshot(mirror: &Mirrored) -> Snapshot {
     let everything = Arc::new(Interest::everything());
-    mirror.fanout.shards().snapshot(&everything, AT, None).expect("the revision is in the window")
+    let snapshot = mirror.fanout.shards().snapshot(&everything, AT, None).now_or_never();
+    snapshot.expect("shards in this process do not wait").expect("the revision is in the window")
 }
 
 /// Takes pieces until so many objects are through; their bytes.

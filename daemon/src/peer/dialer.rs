@@ -35,6 +35,12 @@ pub struct Dialer {
     lifecycle: Lifecycle,
 }
 
+impl std::fmt::Debug for Dialer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Dialer").field("has_certificates", &self.tls.is_some()).finish_non_exhaustive()
+    }
+}
+
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {

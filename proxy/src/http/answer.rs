@@ -102,6 +102,9 @@ impl Proxy {
             Ok(permit) => permit,
             Err(reason) => return Ok(Outcome::Pass(pass_of(reason), None)),
         };
+        if self.mirrors.has_hole() {
+            return Err(Status::service_unavailable("a part of this resource is on no shard node now", 1));
+        }
         let mirror = match self.mirror(request).await {
             Ok(mirror) => mirror,
             Err(other) => return other,

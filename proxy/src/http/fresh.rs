@@ -113,11 +113,9 @@ async fn by_revision(mirror: &Mirror, revision: ResourceVersion) -> Option<Fresh
 /// on its way. An answer below `wanted` proves nothing of it either.
 async fn by_comparison(mirror: &Mirror, namespace: Option<&Arc<str>>, wanted: ResourceVersion) -> Fresh {
     let scope = Scope { namespace: namespace.cloned(), name: None };
-    let is_small = |at| {
-        let count = mirror.shards().count(&scope, (at, None), MAX_OBJECTS);
-        count.is_ok_and(|count| count < MAX_OBJECTS)
-    };
-    if !mirror.newest().is_some_and(is_small) {
+    let Some(at) = mirror.newest() else { return std::future::pending().await };
+    let count = mirror.shards().count(&scope, (at, None), MAX_OBJECTS).await;
+    if !count.is_ok_and(|count| count < MAX_OBJECTS) {
         return std::future::pending().await;
     }
     let Some(held) = mirror.feed().scope(namespace.cloned()).await else {
@@ -129,7 +127,9 @@ async fn by_comparison(mirror: &Mirror, namespace: Option<&Arc<str>>, wanted: Re
     let everything = Arc::new(Interest::new(scope, Default::default(), Vec::new(), None));
     let mut frontier = mirror.fanout().frontier();
     loop {
-        if let Some(fresh) = mirror.newest().and_then(|at| compare(mirror, &everything, at, &held)) {
+        if let Some(at) = mirror.newest()
+            && let Some(fresh) = compare(mirror, &everything, at, &held).await
+        {
             mirror.proved(fresh.label);
             return fresh;
         }
@@ -138,7 +138,7 @@ async fn by_comparison(mirror: &Mirror, namespace: Option<&Arc<str>>, wanted: Re
     }
 }
 
-fn compare(
+async fn compare(
     mirror: &Mirror,
     scope: &Arc<Interest>,
     at: ResourceVersion,
@@ -147,7 +147,8 @@ fn compare(
     if at >= held.revision() {
         return Some(Fresh { content: at, label: at });
     }
-    let objects = mirror.shards().snapshot(scope, at, None).ok()?.next(MAX_OBJECTS + 1).ok()?;
+    let mut snapshot = mirror.shards().snapshot(scope, at, None).await.ok()?;
+    let objects = snapshot.next(MAX_OBJECTS + 1).await.ok()?;
     let is_equal = held.equals(objects.iter().map(|object| &**object));
     is_equal.then_some(Fresh { content: at, label: held.revision() })
 }

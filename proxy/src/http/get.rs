@@ -10,7 +10,7 @@ use crate::mirror::Mirror;
 use crate::passthrough::Passed;
 
 /// The object, or why upstream has to answer.
-pub fn get(mirror: &Mirror, key: &ObjectKey, intent: GetIntent) -> Result<Arc<Object>, Passed> {
+pub async fn get(mirror: &Mirror, key: &ObjectKey, intent: GetIntent) -> Result<Arc<Object>, Passed> {
     let newest = mirror.newest().ok_or(Passed::Loading)?;
     match intent {
         GetIntent::Refused => return Err(Passed::NotARead),
@@ -20,5 +20,5 @@ pub fn get(mirror: &Mirror, key: &ObjectKey, intent: GetIntent) -> Result<Arc<Ob
         }
         GetIntent::Point(Freshness::NotOlderThan(_) | Freshness::Any) => {}
     }
-    mirror.shards().get(key, newest).ok().flatten().ok_or(Passed::NotFound)
+    mirror.shards().get(key, newest).await.ok().flatten().ok_or(Passed::NotFound)
 }

@@ -48,8 +48,8 @@ impl Listing<'_> {
             Err(other) => return other,
         };
         let read = match intent.limit {
-            None => self.whole(at, start),
-            Some(limit) => self.page(at, start, limit),
+            None => self.whole(at, start).await,
+            Some(limit) => self.page(at, start, limit).await,
         };
         read.map_or_else(
             |unanswered| self.unanswered(unanswered, at.content),
@@ -109,14 +109,14 @@ impl Listing<'_> {
     }
 
     /// Everything from the start on, read while it is sent.
-    fn whole(&self, at: Fresh, start: Option<SnapshotStart>) -> Result<(ListMeta, Items), Unanswered> {
-        let snapshot = self.mirror.shards().snapshot(&self.interest, at.content, start)?;
+    async fn whole(&self, at: Fresh, start: Option<SnapshotStart>) -> Result<(ListMeta, Items), Unanswered> {
+        let snapshot = self.mirror.shards().snapshot(&self.interest, at.content, start).await?;
         Ok((self.meta(at.label), Items::Rest(snapshot)))
     }
 
     /// At most `limit` objects, and the token of what follows. There is a token as soon as there is another object in the
     /// scope, whether or not the selectors would let it through.
-    fn page(
+    async fn page(
         &self,
         at: Fresh,
         start: Option<SnapshotStart>,
@@ -125,7 +125,7 @@ impl Listing<'_> {
         let limit = usize::try_from(limit.get()).unwrap_or(usize::MAX);
         let shards = self.mirror.shards();
         let known = start.as_ref().and_then(|start| self.mirror.remaining().from(&self.place_of(at, start)?));
-        let objects = shards.snapshot(&self.interest, at.content, start)?.next(limit)?;
+        let objects = shards.snapshot(&self.interest, at.content, start).await?.next(limit).await?;
         let mut meta = self.meta(at.label);
         let Some(last) = objects.get(limit - 1).map(|object| object.key().clone()) else {
             return Ok((meta, Items::Page(objects)));
@@ -135,12 +135,15 @@ impl Listing<'_> {
             return Ok((meta, Items::Page(objects)));
         }
         let behind = SnapshotStart::Behind(last.clone());
-        if self.has_more(at.content, behind.clone())? {
+        if self.has_more(at.content, behind.clone()).await? {
             meta.continue_token = self.token(&last, at.label).encode(KeySpelling::Slash);
             if self.interest.has_no_selector() {
                 let count = match known {
                     Some(known) => known.saturating_sub(limit),
-                    None => shards.count(&self.interest.scope, (at.content, Some(&behind)), usize::MAX)?,
+                    None => {
+                        let from = (at.content, Some(&behind));
+                        shards.count(&self.interest.scope, from, usize::MAX).await?
+                    }
                 };
                 let next = SnapshotStart::At(format!("{last}\0").into());
                 if let Some(place) = self.place_of(at, &next) {
@@ -158,10 +161,11 @@ impl Listing<'_> {
         Some(Place { at: at.label, namespace: self.interest.scope.namespace.clone(), from: from.clone() })
     }
 
-    fn has_more(&self, at: ResourceVersion, behind: SnapshotStart) -> Result<bool, Unanswered> {
+    async fn has_more(&self, at: ResourceVersion, behind: SnapshotStart) -> Result<bool, Unanswered> {
         let scope = Scope { namespace: self.interest.scope.namespace.clone(), name: None };
         let everything = Arc::new(Interest::new(scope, Default::default(), Vec::new(), None));
-        let next: Vec<Arc<Object>> = self.mirror.shards().snapshot(&everything, at, Some(behind))?.next(1)?;
+        let mut rest = self.mirror.shards().snapshot(&everything, at, Some(behind)).await?;
+        let next: Vec<Arc<Object>> = rest.next(1).await?;
         Ok(!next.is_empty())
     }
 

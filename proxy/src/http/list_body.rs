@@ -74,7 +74,7 @@ pub fn list(
         indenter: is_pretty.then(Indenter::default),
     };
     ProxyBody::stream(stream::try_unfold(making, |mut making| async move {
-        let piece = making.next().map_err(BoxError::from)?;
+        let piece = making.next().await.map_err(BoxError::from)?;
         Ok::<_, BoxError>(piece.map(|piece| (piece, making)))
     }))
 }
@@ -102,14 +102,14 @@ pub fn object(spec: &MirrorSpec, object: &Object, is_pretty: bool) -> ProxyBody 
 
 impl Making {
     /// The next piece; `None` behind the last.
-    fn next(&mut self) -> Result<Option<Segments>, Unanswered> {
+    async fn next(&mut self) -> Result<Option<Segments>, Unanswered> {
         let mut piece = self.head.take().unwrap_or_default();
         let objects = match &mut self.items {
             Items::Page(objects) => {
                 let rest = objects.split_off(objects.len().min(PIECE));
                 std::mem::replace(objects, rest)
             }
-            Items::Rest(snapshot) => snapshot.next(PIECE)?,
+            Items::Rest(snapshot) => snapshot.next(PIECE).await?,
         };
         if objects.is_empty() {
             let Some(tail) = self.tail.take() else { return Ok(None) };

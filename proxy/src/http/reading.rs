@@ -64,7 +64,7 @@ impl Reading<'_> {
                 self.passed(Passed::NotARead)
             }
             Target::Object { namespace, name } => {
-                self.get(&ObjectKey::new(namespace.as_deref().unwrap_or_default(), name))
+                self.get(&ObjectKey::new(namespace.as_deref().unwrap_or_default(), name)).await
             }
             Target::Collection { namespace, .. } if namespace.is_some() && !is_namespaced => {
                 self.passed(Passed::NotARead)
@@ -91,8 +91,8 @@ impl Reading<'_> {
         }
     }
 
-    fn get(&self, key: &ObjectKey) -> Result<Outcome, Status> {
-        match get::get(self.mirror, key, GetIntent::of(&self.request.query)) {
+    async fn get(&self, key: &ObjectKey) -> Result<Outcome, Status> {
+        match get::get(self.mirror, key, GetIntent::of(&self.request.query)).await {
             Ok(object) => {
                 Ok(self.answered(list_body::object(self.mirror.spec(), &object, self.is_pretty), None))
             }

@@ -65,7 +65,7 @@ pub async fn watch(
         return Ok(Watched::Pass(Passed::Loading));
     }
     let initial = match beginning.shows_state {
-        true => match mirror.shards().snapshot(interest, beginning.content, None) {
+        true => match mirror.shards().snapshot(interest, beginning.content, None).await {
             Ok(snapshot) => Some(snapshot),
             Err(_) => return Ok(Watched::Pass(Passed::Loading)),
         },

@@ -127,10 +127,16 @@ impl Sending {
             return Ok(None);
         }
         if self.plan.initial.is_some() {
-            return self.initial_events().map(Some);
+            return self.initial_events().await.map(Some);
         }
         loop {
-            match self.plan.follower.advance() {
+            let next = tokio::select! {
+                biased;
+                next = self.plan.follower.advance() => next,
+                () = self.plan.stop.cancelled() => return Ok(None),
+                () = tokio::time::sleep_until(self.plan.deadline) => return Ok(None),
+            };
+            match next {
                 Next::Events(events) => {
                     let mut piece = Segments::default();
                     for event in &events {
@@ -160,10 +166,10 @@ impl Sending {
         }
     }
 
-    fn initial_events(&mut self) -> Result<Segments, BoxError> {
+    async fn initial_events(&mut self) -> Result<Segments, BoxError> {
         let mut piece = Segments::default();
         let Some(snapshot) = &mut self.plan.initial else { return Ok(piece) };
-        let objects = snapshot.next(PIECE)?;
+        let objects = snapshot.next(PIECE).await?;
         let is_end = objects.is_empty();
         for object in &objects {
             self.plan.frames.push(EventKind::Added, object, &mut piece);

@@ -3,23 +3,36 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
+use tokio::time::MissedTickBehavior;
+use tracing::warn;
 use weir_core::ResourceVersion;
 use weir_core::interest::Interest;
-use weir_core::message::InterestEvent;
+use weir_core::message::{InterestEvent, LogRequest, Unanswered};
+use weir_core::statement::Statement;
 
+use super::lag::Lag;
 use super::{End, Hub, HubBounds, Read};
-use crate::merge::{CREDIT, InterestId, Merges, NodeIndex, Output};
+use crate::link::Link;
+use crate::merge::{Asked, CREDIT, InterestId, Merges, Output, ShardIndex};
+use crate::peers::remote::Said;
 use crate::shards::Shards;
 
+/// How often it is looked at which nodes lag, and what could not be answered is asked again.
+const TICK: Duration = Duration::from_millis(100);
 /// Merges and hubs of one mirror.
 #[derive(Debug)]
 pub struct Fanout {
     shards: Shards,
     state: Mutex<State>,
     wake: Arc<Notify>,
+    /// Questions about logs for nodes of other processes. As many as there are ranges at most: a range has one at a time.
+    asks: Mutex<Vec<(Asked, LogRequest)>>,
     /// How far all nodes have come.
     frontier: watch::Sender<ResourceVersion>,
     /// The highest position that may not be resumed after upstream was restored.
@@ -64,37 +77,86 @@ pub struct Lease {
 impl Fanout {
     /// Over the nodes of a mirror. Nothing moves until [`Fanout::run`].
     pub fn new(shards: Shards) -> Self {
-        let merges = Merges::new(shards.slots(), CREDIT);
+        let merges = Merges::new(shards.slots().to_vec(), CREDIT);
         let state = State { merges, open: HashMap::new(), by_id: HashMap::new() };
         Self {
             shards,
             state: Mutex::new(state),
             wake: Arc::new(Notify::new()),
+            asks: Mutex::default(),
             frontier: watch::Sender::new(ResourceVersion::ZERO),
             restored: watch::Sender::new(ResourceVersion::ZERO),
         }
     }
 
+    /// Notified when a node has said something; nodes of other processes are attached with it.
+    pub fn wake(&self) -> &Arc<Notify> {
+        &self.wake
+    }
+
     /// Carries messages until dropped.
     pub async fn run(self: Arc<Self>) {
-        let outboxes = self.shards.attach(&self.wake);
-        for (index, slots) in self.shards.slots().into_iter().enumerate() {
-            let mut state = self.state.lock();
-            let outputs = state.merges.on_session(NodeIndex(index), slots);
-            self.carry(&mut state, outputs);
-        }
+        let mut answers = FuturesUnordered::new();
+        let mut ticks = tokio::time::interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut lag = Lag::default();
         loop {
-            for (index, outbox) in outboxes.iter().enumerate() {
-                for message in outbox.take() {
+            self.hear();
+            let asks = std::mem::take(&mut *self.asks.lock());
+            answers.extend(asks.into_iter().map(|(asked, request)| self.answer(asked, request)));
+            tokio::select! {
+                biased;
+                () = self.wake.notified() => {}
+                Some((asked, answer)) = answers.next() => {
                     let mut state = self.state.lock();
-                    let outputs = state.merges.on_node(NodeIndex(index), message);
+                    let outputs = state.merges.on_log(asked, answer);
                     self.carry(&mut state, outputs);
                 }
+                _ = ticks.tick() => self.tick(&mut lag),
             }
-            let frontier = self.state.lock().merges.frontier();
-            self.frontier.send_if_modified(|known| std::mem::replace(known, frontier) != frontier);
-            self.wake.notified().await;
         }
+    }
+
+    /// Hands what the nodes have said to the merges.
+    fn hear(&self) {
+        for (node, link) in self.shards.links() {
+            for said in link.take(&self.wake) {
+                let mut state = self.state.lock();
+                let outputs = match said {
+                    Said::Up(slots) => state.merges.on_session(node, slots),
+                    Said::Node(message) => state.merges.on_node(node, message),
+                    Said::Down => state.merges.on_session_lost(node),
+                };
+                self.carry(&mut state, outputs);
+            }
+        }
+        let frontier = self.state.lock().merges.frontier();
+        self.frontier.send_if_modified(|known| std::mem::replace(known, frontier) != frontier);
+    }
+
+    async fn answer(
+        &self,
+        asked: Asked,
+        request: LogRequest,
+    ) -> (Asked, Result<Statement<InterestEvent>, Unanswered>) {
+        let answer = match self.shards.link(asked.node) {
+            Some(link) => link.log(&request).await,
+            None => Err(Unanswered::Empty),
+        };
+        (asked, answer)
+    }
+
+    /// Leaves nodes that lag behind a replica, and asks again what could not be answered.
+    fn tick(&self, lag: &mut Lag) {
+        let mut state = self.state.lock();
+        let followed = state.merges.followed();
+        for node in lag.step(followed) {
+            warn!(node = node.0, "node lags while a replica goes on, leaving it");
+            let outputs = state.merges.avoid(node);
+            self.carry(&mut state, outputs);
+        }
+        let outputs = state.merges.ask_again();
+        self.carry(&mut state, outputs);
     }
 
     /// A share of the interest's hub, which begins at the present if nobody else has it open.
@@ -125,6 +187,16 @@ impl Fanout {
         &self.shards
     }
 
+    /// How often a shard went on at another node than before.
+    pub fn moves(&self) -> u64 {
+        self.state.lock().merges.moves()
+    }
+
+    /// The shards that no node serves now.
+    pub fn holes(&self) -> Vec<ShardIndex> {
+        self.state.lock().merges.holes()
+    }
+
     /// How many distinct interests are open.
     pub fn interests(&self) -> usize {
         self.state.lock().open.len()
@@ -145,11 +217,22 @@ impl Fanout {
         let mut queue = std::collections::VecDeque::from(outputs);
         while let Some(output) = queue.pop_front() {
             match output {
-                Output::Send(node, message) => self.shards.send(node.0, message),
-                Output::AskLog(asked, request) => {
-                    let answer = self.shards.log(asked.node.0, &request);
-                    queue.extend(state.merges.on_log(asked, answer));
+                Output::Send(node, message) => {
+                    if let Some(link) = self.shards.link(node) {
+                        link.send(message);
+                    }
                 }
+                Output::AskLog(asked, request) => match self.shards.link(asked.node) {
+                    Some(Link::Local(link)) => {
+                        let answer = link.cell().log(&request);
+                        queue.extend(state.merges.on_log(asked, answer));
+                    }
+                    Some(Link::Remote(_)) => {
+                        self.asks.lock().push((asked, request));
+                        self.wake.notify_one();
+                    }
+                    None => queue.extend(state.merges.on_log(asked, Err(Unanswered::Empty))),
+                },
                 Output::Release(id, events) => {
                     if let Some(leased) = state.by_id.get(&id) {
                         leased.cell.push(events);

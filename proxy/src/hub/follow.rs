@@ -2,14 +2,19 @@
 //! and on in the hub. The client is a position and nothing else; a slow one is simply late.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use weir_core::message::{InterestEvent, LogRequest, Unanswered};
 use weir_core::statement::Progress;
 use weir_core::{History, ResourceVersion, SlotSet};
 
 use super::fanout::Lease;
 use super::{End, Read};
+use crate::merge::ShardIndex;
 
+/// How long a log that could not be read is left alone.
+const REPLAY_AGAIN: Duration = Duration::from_millis(20);
 /// Events handed over in one go.
 const MAX_EVENTS: usize = 256;
 
@@ -37,7 +42,7 @@ pub enum Next {
 /// Reading the logs of all shards up to where the hub begins.
 #[derive(Debug)]
 struct Replay {
-    ranges: Vec<(usize, SlotSet, Progress)>,
+    ranges: Vec<(ShardIndex, SlotSet, Progress)>,
     buffer: BTreeMap<ResourceVersion, InterestEvent>,
 }
 
@@ -59,10 +64,11 @@ impl Follower {
         self.lease.shards().window().map_or(self.cursor, |window| window.floor)
     }
 
-    /// What comes next, without waiting.
-    pub fn advance(&mut self) -> Next {
+    /// What comes next; waits only for the logs of shards. Dropping the future loses nothing.
+    pub async fn advance(&mut self) -> Next {
         let frontier = self.lease.frontier();
         loop {
+            let before = self.cursor;
             match self.lease.read(self.cursor, MAX_EVENTS) {
                 Read::Events(events) => {
                     self.cursor = events.last().map_or(self.cursor, |event| event.rv);
@@ -76,10 +82,14 @@ impl Follower {
                     return Next::Nothing(self.cursor);
                 }
                 Read::Ended(end) => return Next::Ended(end),
-                Read::Behind(floor) => match self.replay_to(floor) {
-                    Ok(events) if events.is_empty() => {}
-                    Ok(events) => return Next::Events(events),
-                    Err(_) => return Next::Ended(End::TooOld),
+                Read::Behind(floor) => match self.replay_to(floor).await {
+                    Ok(events) if !events.is_empty() => return Next::Events(events),
+                    Ok(_) if self.cursor > before => {}
+                    Err(Unanswered::TooOld { .. } | Unanswered::NotMine) => return Next::Ended(End::TooOld),
+                    // A replica that is behind comes there, and a shard without one gets one, or the interest ends.
+                    Ok(_) | Err(Unanswered::NotReached { .. } | Unanswered::Empty) => {
+                        tokio::time::sleep(REPLAY_AGAIN).await;
+                    }
                 },
             }
         }
@@ -91,7 +101,7 @@ impl Follower {
     }
 
     /// One step towards the hub's floor: the events up to where all ranges have come.
-    fn replay_to(&mut self, floor: ResourceVersion) -> Result<Vec<InterestEvent>, Unanswered> {
+    async fn replay_to(&mut self, floor: ResourceVersion) -> Result<Vec<InterestEvent>, Unanswered> {
         let Some(interest) = self.lease.interest().cloned() else { return Err(Unanswered::Empty) };
         let wanted = interest.slots();
         let history = self.history.ok_or(Unanswered::Empty)?;
@@ -99,24 +109,26 @@ impl Follower {
         let replay = self.replay.get_or_insert_with(|| {
             let ranges = shards
                 .slots()
-                .into_iter()
+                .iter()
                 .enumerate()
-                .map(|(node, slots)| (node, slots.intersection(&wanted)));
+                .map(|(shard, slots)| (ShardIndex(shard), slots.intersection(&wanted)));
             let ranges = ranges.filter(|(_, slots)| !slots.is_empty());
             Replay {
-                ranges: ranges.map(|(node, slots)| (node, slots, Progress::starting_at(cursor))).collect(),
+                ranges: ranges.map(|(shard, slots)| (shard, slots, Progress::starting_at(cursor))).collect(),
                 buffer: BTreeMap::new(),
             }
         });
-        for (node, slots, progress) in &mut replay.ranges {
-            let after = progress.position();
-            if after >= floor || after > cursor {
-                continue;
-            }
-            let statement = shards.log(
-                *node,
-                &LogRequest { history, interest: interest.clone(), slots: *slots, after, to: floor },
-            )?;
+        let behind = replay.ranges.iter_mut().filter(|(_, _, progress)| {
+            let position = progress.position();
+            position < floor && position <= cursor
+        });
+        let questions = behind.map(|(shard, slots, progress)| {
+            let (after, interest) = (progress.position(), interest.clone());
+            let request = LogRequest { history, interest, slots: *slots, after, to: floor };
+            let shards = &shards;
+            async move { Ok::<_, Unanswered>((progress, shards.log(*shard, &request).await?)) }
+        });
+        for (progress, statement) in try_join_all(questions).await? {
             if let Ok(events) = progress.take(statement) {
                 replay.buffer.extend(events.map(|event| (event.rv, event)));
             }

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 use weir_core::{GroupResource, GroupVersionResource, SlotSet, WindowBounds};
 use weir_daemon::Lifecycle;
+use weir_proto::session::Unmirrored;
 use weir_shard_node::feed::describe::{self, DescribeError};
 use weir_shard_node::feed::handle::FeedHandle;
 use weir_shard_node::feed::prove;
@@ -19,8 +20,10 @@ use weir_shard_node::node::cell::NodeCell;
 use weir_shard_node::subscriber;
 use weir_upstream::{ConnectError, Role, Upstream};
 
-use super::Mirror;
+use super::feed::{Feed, RemoteFeed};
+use super::{Mirror, nodes};
 use crate::hub::fanout::Fanout;
+use crate::peers::Peers;
 use crate::shards::Shards;
 
 /// How long a resource that could not be described is left alone.
@@ -30,15 +33,25 @@ const DESCRIBE_AGAIN: Duration = Duration::from_secs(5);
 /// upstream keeps no cache of them.
 const NEVER_UNASKED: [&str; 4] = ["events", "events.events.k8s.io", "leases.coordination.k8s.io", "secrets"];
 
-/// What is mirrored, and how.
-#[derive(Clone, Debug)]
+/// What is mirrored.
+#[derive(Clone, Debug, Default)]
 pub struct MirrorPolicy {
-    /// In how many shards.
-    pub shards: usize,
-    /// How much log.
-    pub bounds: WindowBounds,
     /// Resources named in the configuration.
     pub named: BTreeSet<GroupResource>,
+}
+
+/// Where the shards of a mirror are.
+#[derive(Clone, Debug)]
+pub enum Backing {
+    /// In this process, which also reads upstream.
+    Local {
+        /// In how many shards.
+        shards: usize,
+        /// How much log.
+        bounds: WindowBounds,
+    },
+    /// In processes of their own.
+    Nodes(Arc<Peers>),
 }
 
 /// How far a mirror is.
@@ -58,6 +71,14 @@ pub enum StartError {
     /// Upstream cannot be reached.
     #[error("connect to upstream")]
     Connect(#[from] ConnectError),
+    /// No node mirrors the resource.
+    #[error("mirror {resource}: the nodes say {reason:?}")]
+    Unmirrored {
+        /// Which one.
+        resource: GroupResource,
+        /// Why.
+        reason: Unmirrored,
+    },
     /// The resource cannot be mirrored.
     #[error("mirror {resource}")]
     Describe {
@@ -75,6 +96,7 @@ pub struct Mirrors {
     upstream: Upstream,
     lifecycle: Lifecycle,
     policy: MirrorPolicy,
+    backing: Backing,
     started: Instant,
     mirrors: DashMap<GroupVersionResource, watch::Sender<State>>,
 }
@@ -83,8 +105,25 @@ pub struct Mirrors {
 
 impl Mirrors {
     /// None yet.
-    pub fn new(upstream: Upstream, lifecycle: Lifecycle, policy: MirrorPolicy) -> Self {
-        Self { upstream, lifecycle, policy, started: Instant::now(), mirrors: DashMap::new() }
+    pub fn new(upstream: Upstream, lifecycle: Lifecycle, (policy, backing): (MirrorPolicy, Backing)) -> Self {
+        Self { upstream, lifecycle, policy, backing, started: Instant::now(), mirrors: DashMap::new() }
+    }
+
+    /// The mirrors that answer.
+    pub fn ready(&self) -> Vec<Arc<Mirror>> {
+        let ready = self.mirrors.iter().filter_map(|state| match &*state.borrow() {
+            State::Ready(mirror) => Some(mirror.clone()),
+            State::Loading | State::Refused(_) => None,
+        });
+        ready.collect()
+    }
+
+    /// Whether some shard is on no node that this process sees: then no mirror answers.
+    pub fn has_hole(&self) -> bool {
+        match &self.backing {
+            Backing::Local { .. } => false,
+            Backing::Nodes(peers) => !peers.holes().is_empty(),
+        }
     }
 
     /// Whether the resource may be mirrored.
@@ -126,6 +165,9 @@ impl Mirrors {
 
     /// Starts the mirrors that the configuration names, at the versions that upstream prefers, and waits until they answer.
     pub async fn start_named(self: &Arc<Self>) -> Result<(), StartError> {
+        if self.policy.named.is_empty() {
+            return Ok(());
+        }
         let instances = self.upstream.instances();
         let connection = instances[0].connect(Role::Feed).await?;
         let mut starting = Vec::new();
@@ -161,6 +203,20 @@ impl Mirrors {
 
     /// Builds the mirror's parts and starts their tasks.
     async fn assemble(self: &Arc<Self>, resource: &GroupVersionResource) -> Result<Arc<Mirror>, StartError> {
+        let mirror = match &self.backing {
+            Backing::Local { shards, bounds } => self.assemble_here(resource, (*shards, *bounds)).await?,
+            Backing::Nodes(peers) => self.assemble_on_nodes(resource, peers).await?,
+        };
+        let mirror = Arc::new(mirror);
+        self.carry(format!("restores of {resource}"), mirror.clone().follow_restores());
+        Ok(mirror)
+    }
+
+    async fn assemble_here(
+        &self,
+        resource: &GroupVersionResource,
+        (shards, bounds): (usize, WindowBounds),
+    ) -> Result<Mirror, StartError> {
         let instances = self.upstream.instances();
         let first = self.mirrors.len() % instances.len();
         let connection = instances[first].connect(Role::Feed).await?;
@@ -169,22 +225,35 @@ impl Mirrors {
             .map_err(|source| StartError::Describe { resource: resource.group_resource(), source })?;
         let (questions, asking) = prove::questions();
         let (spec, feed) = (Arc::new(spec), Arc::new(FeedHandle::new(questions)));
-        let nodes: Vec<_> = (0..self.policy.shards)
-            .map(|index| {
-                Arc::new(NodeCell::new(SlotSet::of_shard(index, self.policy.shards), self.policy.bounds))
-            })
-            .collect();
+        let nodes = (0..shards).map(|index| NodeCell::new(SlotSet::of_shard(index, shards), bounds));
+        let nodes: Vec<_> = nodes.map(Arc::new).collect();
         for (index, node) in nodes.iter().enumerate() {
             let carry = subscriber::run(feed.clone(), node.clone(), SubscriberId(index as u64), self.started);
             self.carry(format!("shard {index} of {resource}"), carry);
         }
-        let fanout = Arc::new(Fanout::new(Shards::new(nodes)));
+        let fanout = Arc::new(Fanout::new(Shards::local(nodes)));
         self.carry(format!("fan-out of {resource}"), fanout.clone().run());
         let reader = Reader::new(self.upstream.clone(), spec.clone(), (feed.clone(), asking), first);
         self.carry(format!("feed of {resource}"), reader.run());
-        let mirror = Arc::new(Mirror::new(spec, feed, fanout));
-        self.carry(format!("restores of {resource}"), mirror.clone().follow_restores());
-        Ok(mirror)
+        Ok(Mirror::new(spec, Feed::Local(feed), fanout))
+    }
+
+    async fn assemble_on_nodes(
+        &self,
+        resource: &GroupVersionResource,
+        peers: &Arc<Peers>,
+    ) -> Result<Mirror, StartError> {
+        let slots = (0..peers.shards()).map(|index| SlotSet::of_shard(index, peers.shards()));
+        let fanout = Arc::new(Fanout::new(Shards::new(slots.collect())));
+        let told = nodes::Told::new(resource, peers, &fanout);
+        let (spec, facts) = (told.spec(), told.facts());
+        self.carry(format!("nodes of {resource}"), told.follow());
+        self.carry(format!("fan-out of {resource}"), fanout.clone().run());
+        let spec = nodes::first(spec).await;
+        let spec =
+            spec.map_err(|reason| StartError::Unmirrored { resource: resource.group_resource(), reason })?;
+        let feed = RemoteFeed::new(peers.clone(), resource.clone(), facts);
+        Ok(Mirror::new(spec, Feed::Remote(feed), fanout))
     }
 
     /// Spawns a task that a mirror cannot do without. It ends when the process is told to stop.

@@ -19,7 +19,7 @@ use weir_proxy::auth::Authorizer;
 use weir_proxy::http::answer::Proxy;
 use weir_proxy::http::server::Server as ProxyServer;
 use weir_proxy::mirror::Mirror;
-use weir_proxy::mirror::registry::{MirrorPolicy, Mirrors, State};
+use weir_proxy::mirror::registry::{Backing, MirrorPolicy, Mirrors, State};
 use weir_proxy::passthrough::Passthrough;
 use weir_sim::{Churn, ChurnShape, ClusterConfig, RequestLine, Right, Sim, SimConfig, User};
 use weir_upstream::{Origin, Upstream, UpstreamOptions};
@@ -121,11 +121,10 @@ impl World {
         let options = UpstreamOptions { origin, urls: urls.collect() };
         let upstream = Upstream::load(options, &lifecycle).await.unwrap();
         let policy = MirrorPolicy {
-            shards: settings.shards,
-            bounds: settings.bounds,
             named: settings.mirrors.iter().map(|name| GroupResource::parse(name)).collect(),
         };
-        let mirrors = Arc::new(Mirrors::new(upstream.clone(), lifecycle.clone(), policy));
+        let backing = Backing::Local { shards: settings.shards, bounds: settings.bounds };
+        let mirrors = Arc::new(Mirrors::new(upstream.clone(), lifecycle.clone(), (policy, backing)));
         timeout(LIMIT, mirrors.start_named()).await.expect("mirrors ready in time").unwrap();
         let server = weir(&mirrors, upstream, &lifecycle);
         let tasks = Lifecycle::new();

@@ -1,0 +1,138 @@
+//! Options that several commands share, as written, and what they make. What is wrong with them is said in one sentence.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+use http::Uri;
+use weir_core::GroupResource;
+use weir_daemon::Lifecycle;
+use weir_daemon::members::{Members, NodeAddress, StaticNode, SystemResolver};
+use weir_daemon::peer::{PeerFiles, PeerTls};
+use weir_daemon::telemetry::{self, LogFormat};
+use weir_proxy::mirror::registry::MirrorPolicy;
+use weir_upstream::{Origin, Upstream, UpstreamOptions};
+
+use crate::fault::Fault;
+
+/// How upstream is reached.
+#[derive(Debug, Args)]
+pub(crate) struct UpstreamArguments {
+    /// The kubeconfig of weir's own identity, which must be allowed to list and watch what is mirrored. Without it,
+    /// $KUBECONFIG or ~/.kube/config.
+    #[arg(long, value_name = "FILE", conflicts_with = "in_cluster")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Another context of the kubeconfig than the current one.
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+    /// Use the service account of the pod.
+    #[arg(long)]
+    in_cluster: bool,
+    /// One instance of kube-apiserver; repeat it for each. Without it, the addresses of the kubeconfig's server.
+    #[arg(long, value_name = "URL")]
+    pub(crate) upstream: Vec<Uri>,
+}
+
+/// Which shard nodes there are.
+#[derive(Debug, Args)]
+#[group(required = true)]
+pub(crate) struct NodesArguments {
+    /// A shard node: the shard that it holds, and where it is; repeat it for each. 0/4=10.0.0.7:7443 is a replica of the
+    /// first of four shards.
+    #[arg(long, value_name = "I/N=HOST:PORT", conflicts_with = "nodes_dns")]
+    node: Vec<StaticNode>,
+    /// A name whose addresses are the shard nodes, as of a headless Service; looked up again every 5 s.
+    #[arg(long, value_name = "NAME:PORT", requires = "shards")]
+    nodes_dns: Option<NodeAddress>,
+    /// In how many shards the space is cut, where the nodes are found by a name.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    shards: Option<u16>,
+}
+
+/// How weir's own processes know each other.
+#[derive(Debug, Args)]
+pub(crate) struct PeerArguments {
+    /// The CA of weir's own processes, in PEM. Without certificates only addresses of this machine are listened on.
+    #[arg(long, value_name = "FILE", requires_all = ["peer_cert", "peer_key"])]
+    peer_ca: Option<PathBuf>,
+    /// The certificate of this process, in PEM; `weir certs` makes some for a trial.
+    #[arg(long, value_name = "FILE", requires_all = ["peer_ca", "peer_key"])]
+    peer_cert: Option<PathBuf>,
+    /// Its private key in PEM.
+    #[arg(long, value_name = "FILE", requires_all = ["peer_ca", "peer_cert"])]
+    peer_key: Option<PathBuf>,
+}
+
+/// What every process takes.
+#[derive(Debug, Args)]
+pub(crate) struct CommonArguments {
+    /// Resources to mirror, ready before weir says so: pods,deployments.apps. Without it, resources are mirrored as they are
+    /// watched, except events, leases and secrets.
+    #[arg(long, value_name = "RESOURCE,…", value_delimiter = ',')]
+    pub(crate) mirror: Vec<String>,
+    /// Where /livez, /readyz and /metrics are answered, over plain HTTP; they tell no secrets.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) admin: Option<SocketAddr>,
+    /// Log as JSON.
+    #[arg(long)]
+    pub(crate) log_json: bool,
+}
+
+// === impl UpstreamArguments ===
+
+impl UpstreamArguments {
+    /// Finds upstream.
+    pub(crate) async fn load(self, lifecycle: &Lifecycle) -> Result<Upstream, Fault> {
+        let Self { kubeconfig, context, in_cluster, upstream } = self;
+        let origin =
+            if in_cluster { Origin::InCluster } else { Origin::Kubeconfig { path: kubeconfig, context } };
+        let loaded = Upstream::load(UpstreamOptions { origin, urls: upstream }, lifecycle).await;
+        loaded.map_err(|error| Fault::usage("--kubeconfig, --upstream", error))
+    }
+}
+
+// === impl NodesArguments ===
+
+impl NodesArguments {
+    /// Follows who there is.
+    pub(crate) fn members(self, lifecycle: &Lifecycle) -> Result<Members, Fault> {
+        let Self { node, nodes_dns, shards } = self;
+        match (nodes_dns, shards) {
+            (Some(name), Some(shards)) => {
+                Ok(Members::dns(name, usize::from(shards), SystemResolver, lifecycle))
+            }
+            _ => Members::fixed(node).map_err(|error| Fault::usage("--node", error)),
+        }
+    }
+}
+
+// === impl PeerArguments ===
+
+impl PeerArguments {
+    /// The certificates, followed as the files change; `None` without them.
+    pub(crate) fn tls(self, lifecycle: &Lifecycle) -> Result<Option<PeerTls>, Fault> {
+        let Self { peer_ca: Some(ca), peer_cert: Some(certificate), peer_key: Some(key) } = self else {
+            return Ok(None);
+        };
+        let tls = PeerTls::from_files(PeerFiles { ca, certificate, key });
+        let tls = tls.map_err(|error| Fault::usage("--peer-ca, --peer-cert, --peer-key", error))?;
+        tls.follow(lifecycle);
+        Ok(Some(tls))
+    }
+}
+
+// === impl CommonArguments ===
+
+impl CommonArguments {
+    /// Starts logging.
+    pub(crate) fn start_logging(&self) -> Result<(), Fault> {
+        let format = if self.log_json { LogFormat::Json } else { LogFormat::Text };
+        telemetry::start(format, None).map_err(|error| Fault::usage("logging", error))
+    }
+
+    /// What is mirrored.
+    pub(crate) fn policy(&self) -> MirrorPolicy {
+        let named = self.mirror.iter().filter(|name| !name.is_empty());
+        MirrorPolicy { named: named.map(|name| GroupResource::parse(name)).collect() }
+    }
+}

@@ -1,0 +1,114 @@
+//! The nodes of one mirror, followed as they come and go, and what they tell of it: its spec and facts are those of the first
+//! node that has them, since all have them of upstream.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::watch;
+use weir_core::GroupVersionResource;
+use weir_core::mirror::{MirrorFacts, MirrorSpec};
+use weir_proto::session::Unmirrored;
+
+use crate::hub::fanout::Fanout;
+use crate::link::Link;
+use crate::merge::NodeIndex;
+use crate::peers::Peers;
+use crate::peers::remote::RemoteMirror;
+
+/// What a mirror is, or why there is none.
+pub(super) type Spec = Option<Result<Arc<MirrorSpec>, Unmirrored>>;
+
+/// What the nodes tell of one mirror.
+pub(super) struct Told {
+    resource: GroupVersionResource,
+    peers: Arc<Peers>,
+    fanout: Arc<Fanout>,
+    spec: watch::Sender<Spec>,
+    facts: watch::Sender<Option<Arc<MirrorFacts>>>,
+}
+
+// === impl Told ===
+
+impl Told {
+    pub(super) fn new(resource: &GroupVersionResource, peers: &Arc<Peers>, fanout: &Arc<Fanout>) -> Self {
+        Self {
+            resource: resource.clone(),
+            peers: peers.clone(),
+            fanout: fanout.clone(),
+            spec: watch::Sender::new(None),
+            facts: watch::Sender::new(None),
+        }
+    }
+
+    pub(super) fn spec(&self) -> watch::Receiver<Spec> {
+        self.spec.subscribe()
+    }
+
+    pub(super) fn facts(&self) -> watch::Receiver<Option<Arc<MirrorFacts>>> {
+        self.facts.subscribe()
+    }
+
+    /// Follows who is there and what they tell; runs until dropped.
+    pub(super) async fn follow(self) {
+        let mut changed = self.peers.changed();
+        let mut telling = FuturesUnordered::new();
+        let mut known: Vec<usize> = Vec::new();
+        loop {
+            let peers = self.peers.all();
+            self.fanout.shards().retain(|node| peers.iter().any(|peer| peer.index() == node.0));
+            for peer in peers.iter().filter(|peer| !known.contains(&peer.index())) {
+                let mirror = peer.mirror(&self.resource, self.fanout.wake());
+                self.fanout.shards().add(NodeIndex(peer.index()), Link::Remote(mirror.clone()));
+                telling.push(self.listen(mirror));
+            }
+            known = peers.iter().map(|peer| peer.index()).collect();
+            tokio::select! {
+                biased;
+                Ok(()) = changed.changed() => {}
+                Some(()) = telling.next() => {}
+            }
+        }
+    }
+
+    /// Takes over what one node tells, until it is gone.
+    async fn listen(&self, mirror: Arc<RemoteMirror>) {
+        let (mut spec, mut facts, mut refused) = (mirror.spec(), mirror.facts(), mirror.refused());
+        // The senders live in the mirror itself.
+        drop(mirror);
+        loop {
+            let told = tokio::select! {
+                told = spec.changed() => told,
+                told = facts.changed() => told,
+                told = refused.changed() => told,
+            };
+            if told.is_err() {
+                return;
+            }
+            if let Some(spec) = spec.borrow_and_update().clone() {
+                self.spec.send_if_modified(|known| {
+                    let is_new = !matches!(known, Some(Ok(_)));
+                    if is_new {
+                        *known = Some(Ok(spec));
+                    }
+                    is_new
+                });
+            } else if let Some(reason) = *refused.borrow_and_update() {
+                self.spec
+                    .send_if_modified(|known| known.is_none().then(|| *known = Some(Err(reason))).is_some());
+            }
+            if let Some(facts) = facts.borrow_and_update().clone() {
+                self.facts.send_replace(Some(facts));
+            }
+        }
+    }
+}
+
+/// The spec that a node tells first, or why there is none.
+pub(super) async fn first(mut spec: watch::Receiver<Spec>) -> Result<Arc<MirrorSpec>, Unmirrored> {
+    match spec.wait_for(Option::is_some).await {
+        Ok(told) => told.clone().unwrap_or(Err(Unmirrored::NotServed)),
+        // The process stops.
+        Err(_) => Err(Unmirrored::NotServed),
+    }
+}

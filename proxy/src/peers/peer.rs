@@ -1,0 +1,355 @@
+//! One shard node of another process: a session for what it says, and a second connection for what it is asked. Live events
+//! and bulk never share a connection, so a long list delays no event.
+//!
+//! Losing the session is losing the node: every mirror goes on elsewhere, and what was asked of it is asked of others.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::stream;
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+use tonic::Streaming;
+use tonic::transport::Channel;
+use tracing::{debug, info, warn};
+use weir_core::object::ObjectSchema;
+use weir_core::{GroupVersionResource, SlotSet};
+use weir_daemon::members::NodeAddress;
+use weir_daemon::peer::{DialError, Dialer};
+use weir_proto::limits::MAX_MESSAGE_BYTES;
+use weir_proto::session::{FromNode, MirrorNumber, ToNode};
+use weir_proto::wire::feed_client::FeedClient;
+use weir_proto::wire::shard_client::ShardClient;
+use weir_proto::{Encoded, ProtocolError, Spoken, wire};
+
+use super::remote::RemoteMirror;
+
+/// Waits between two tries to reach a node.
+const FIRST_WAIT: Duration = Duration::from_millis(50);
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// How long a node may take to welcome a session.
+const WELCOME_LIMIT: Duration = Duration::from_secs(5);
+
+/// Why a session ended.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// The node cannot be reached.
+    #[error("connect")]
+    Dial(#[from] DialError),
+    /// The node refused or broke the session.
+    #[error("session")]
+    Broken(#[from] tonic::Status),
+    /// What it says cannot be understood.
+    #[error("message of the node")]
+    Protocol(#[from] ProtocolError),
+    /// It did not welcome the session in time.
+    #[error("no welcome within {WELCOME_LIMIT:?}")]
+    NoWelcome,
+    /// It ended the session.
+    #[error("the node has ended the session")]
+    Ended,
+    /// It said nothing while others went on.
+    #[error("left")]
+    Left,
+}
+
+/// One shard node of another process.
+#[derive(Debug)]
+pub struct Peer {
+    index: usize,
+    address: NodeAddress,
+    dialer: Dialer,
+    is_named: AtomicBool,
+    /// How often it was heard.
+    beats: AtomicU64,
+    /// How often a session with it was lost.
+    lost: AtomicU64,
+    /// The slots that it holds, while a session stands.
+    up: watch::Sender<Option<SlotSet>>,
+    leave: Notify,
+    state: Mutex<State>,
+    bulk: Mutex<Option<Channel>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    mirrors: HashMap<GroupVersionResource, Arc<RemoteMirror>>,
+    outgoing: Option<Arc<Outgoing>>,
+    numbers: HashMap<MirrorNumber, Arc<RemoteMirror>>,
+}
+
+/// What waits to be said to the node. Its length is bounded by what the mirrors have open: an open, a close and half a credit
+/// each.
+#[derive(Debug, Default)]
+struct Outgoing {
+    messages: Mutex<VecDeque<wire::ToNode>>,
+    wake: Notify,
+}
+
+// === impl Outgoing ===
+
+impl Outgoing {
+    fn push(&self, message: &ToNode) {
+        self.messages.lock().push_back(message.into());
+        self.wake.notify_one();
+    }
+
+    async fn next(&self) -> wire::ToNode {
+        loop {
+            if let Some(message) = self.messages.lock().pop_front() {
+                return message;
+            }
+            self.wake.notified().await;
+        }
+    }
+}
+
+// === impl Peer ===
+
+impl Peer {
+    pub(super) fn new(index: usize, address: NodeAddress, dialer: Dialer) -> Self {
+        Self {
+            index,
+            address,
+            dialer,
+            is_named: AtomicBool::new(true),
+            beats: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+            up: watch::Sender::new(None),
+            leave: Notify::new(),
+            state: Mutex::default(),
+            bulk: Mutex::default(),
+        }
+    }
+
+    /// Its number, never used for another node.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Where it is.
+    pub fn address(&self) -> &NodeAddress {
+        &self.address
+    }
+
+    /// The slots that it holds; `None` while there is no session.
+    pub fn slots(&self) -> Option<SlotSet> {
+        *self.up.borrow()
+    }
+
+    /// How often it was heard.
+    pub fn beats(&self) -> u64 {
+        self.beats.load(Ordering::Relaxed)
+    }
+
+    /// How often a session with it was lost.
+    pub fn sessions_lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        self.up.borrow().is_some()
+    }
+
+    pub(super) fn set_named(&self, is_named: bool) {
+        self.is_named.store(is_named, Ordering::Relaxed);
+    }
+
+    /// Whether it is neither named nor there.
+    pub(super) fn is_gone(&self) -> bool {
+        !self.is_named.load(Ordering::Relaxed) && !self.is_up()
+    }
+
+    /// Ends the session; another is tried at once.
+    pub(super) fn leave(&self) {
+        self.leave.notify_one();
+    }
+
+    /// The mirror of a resource on this node. `wake` is notified when it has said something.
+    pub fn mirror(
+        self: &Arc<Self>,
+        resource: &GroupVersionResource,
+        wake: &Arc<Notify>,
+    ) -> Arc<RemoteMirror> {
+        let mut state = self.state.lock();
+        if let Some(mirror) = state.mirrors.get(resource) {
+            return mirror.clone();
+        }
+        let mirror = Arc::new(RemoteMirror::new(resource.clone(), Arc::downgrade(self), wake.clone()));
+        state.mirrors.insert(resource.clone(), mirror.clone());
+        state.say(&ToNode::Attach(resource.clone()));
+        mirror
+    }
+
+    /// Resolves when the session is lost; at once where there is none.
+    pub(super) async fn lost(&self) {
+        // The sender lives in self, so the channel cannot close.
+        let _ = self.up.subscribe().wait_for(Option::is_none).await;
+    }
+
+    pub(super) fn say(&self, message: &ToNode) {
+        self.state.lock().say(message);
+    }
+
+    /// The client for snapshots and logs, over a connection of its own.
+    pub(super) async fn bulk(&self) -> Result<ShardClient<Channel>, DialError> {
+        let client = ShardClient::new(self.bulk_channel().await?);
+        Ok(client.max_decoding_message_size(MAX_MESSAGE_BYTES))
+    }
+
+    /// The client for proofs, over the same connection.
+    pub async fn feed(&self) -> Result<FeedClient<Channel>, DialError> {
+        let client = FeedClient::new(self.bulk_channel().await?);
+        Ok(client.max_decoding_message_size(MAX_MESSAGE_BYTES))
+    }
+
+    async fn bulk_channel(&self) -> Result<Channel, DialError> {
+        if let Some(channel) = self.bulk.lock().clone() {
+            return Ok(channel);
+        }
+        let channel = self.dialer.connect(self.address.as_str()).await?;
+        *self.bulk.lock() = Some(channel.clone());
+        Ok(channel)
+    }
+
+    /// Keeps a session with the node until dropped, or until it is neither named nor there.
+    pub(super) async fn run(self: Arc<Self>) {
+        let mut wait = FIRST_WAIT;
+        loop {
+            let was_up = AtomicBool::new(false);
+            let ended = self.session(&was_up).await;
+            self.down();
+            if was_up.load(Ordering::Relaxed) {
+                self.lost.fetch_add(1, Ordering::Relaxed);
+                wait = FIRST_WAIT;
+                warn!(node = %self.address, error = &ended as &dyn std::error::Error, "session lost");
+            } else {
+                debug!(node = %self.address, error = &ended as &dyn std::error::Error, "no session");
+            }
+            if self.is_gone() {
+                return;
+            }
+            let part = rand::random_range(0.5..1.0);
+            tokio::time::sleep(wait.mul_f64(part)).await;
+            wait = (wait * 2).min(LONGEST_WAIT);
+        }
+    }
+
+    async fn session(self: &Arc<Self>, was_up: &AtomicBool) -> SessionError {
+        let welcomed = tokio::time::timeout(WELCOME_LIMIT, self.begin()).await;
+        let (mut incoming, slots) = match welcomed {
+            Ok(Ok(begun)) => begun,
+            Ok(Err(error)) => return error,
+            Err(_) => return SessionError::NoWelcome,
+        };
+        was_up.store(true, Ordering::Relaxed);
+        info!(node = %self.address, slots = slots.len(), "session");
+        loop {
+            tokio::select! {
+                biased;
+                () = self.leave.notified() => return SessionError::Left,
+                message = incoming.message() => match message {
+                    Ok(Some(message)) => {
+                        self.beats.fetch_add(1, Ordering::Relaxed);
+                        if let Err(error) = self.hear(message, slots) {
+                            return error.into();
+                        }
+                    }
+                    Ok(None) => return SessionError::Ended,
+                    Err(status) => return status.into(),
+                }
+            }
+        }
+    }
+
+    /// Connects, greets, and names the mirrors.
+    async fn begin(&self) -> Result<(Streaming<Encoded<wire::FromNode>>, SlotSet), SessionError> {
+        let channel = self.dialer.connect(self.address.as_str()).await?;
+        let mut client = ShardClient::new(channel).max_decoding_message_size(MAX_MESSAGE_BYTES);
+        let outgoing = Arc::new(Outgoing::default());
+        outgoing.push(&ToNode::Hello(Spoken::OURS));
+        let said = stream::unfold(outgoing.clone(), |said| async move { Some((said.next().await, said)) });
+        let mut incoming = client.session(said).await?.into_inner();
+        let first = incoming.message().await?.ok_or(SessionError::Ended)?;
+        let FromNode::Welcome { slots, .. } = FromNode::read(first.open()?, &ObjectSchema::bare())? else {
+            return Err(ProtocolError::Missing("welcome").into());
+        };
+        self.beats.fetch_add(1, Ordering::Relaxed);
+        let mut state = self.state.lock();
+        state.outgoing = Some(outgoing);
+        let resources: Vec<_> = state.mirrors.keys().cloned().collect();
+        for resource in resources {
+            state.say(&ToNode::Attach(resource));
+        }
+        drop(state);
+        self.up.send_replace(Some(slots));
+        Ok((incoming, slots))
+    }
+
+    fn hear(&self, message: Encoded<wire::FromNode>, slots: SlotSet) -> Result<(), ProtocolError> {
+        let message = FromNode::read(message.open()?, &ObjectSchema::bare())?;
+        let mirror = |resource: &GroupVersionResource| self.state.lock().mirrors.get(resource).cloned();
+        match message {
+            FromNode::Welcome { .. } => return Err(ProtocolError::Invalid("welcome")),
+            FromNode::Attached(attached) => {
+                let Some(mirror) = mirror(&attached.spec.resource) else { return Ok(()) };
+                self.state.lock().numbers.insert(attached.mirror, mirror.clone());
+                mirror.up(slots, attached);
+            }
+            FromNode::Unmirrored { mirror: resource, reason } => {
+                if let Some(mirror) = mirror(&resource) {
+                    mirror.unmirrored(reason);
+                }
+            }
+            FromNode::Learned(number, facts) => {
+                if let Some(mirror) = self.state.lock().numbers.get(&number) {
+                    mirror.learned(facts);
+                }
+            }
+            FromNode::Flush(parts) => self.flush(parts),
+        }
+        Ok(())
+    }
+
+    fn flush(&self, parts: Vec<(MirrorNumber, weir_proto::session::Said)>) {
+        let state = self.state.lock();
+        let mut last: Option<&Arc<RemoteMirror>> = None;
+        for (number, said) in parts {
+            let Some(mirror) = state.numbers.get(&number) else { continue };
+            mirror.hear(said);
+            if let Some(before) = last.replace(mirror)
+                && !Arc::ptr_eq(before, mirror)
+            {
+                before.wake();
+            }
+        }
+        if let Some(mirror) = last {
+            mirror.wake();
+        }
+    }
+
+    fn down(&self) {
+        self.up.send_replace(None);
+        *self.bulk.lock() = None;
+        let mut state = self.state.lock();
+        state.outgoing = None;
+        state.numbers.clear();
+        let mirrors: Vec<_> = state.mirrors.values().cloned().collect();
+        drop(state);
+        for mirror in mirrors {
+            mirror.down();
+        }
+    }
+}
+
+// === impl State ===
+
+impl State {
+    fn say(&self, message: &ToNode) {
+        if let Some(outgoing) = &self.outgoing {
+            outgoing.push(message);
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! One mirror on one node of another process: what the session says of it waits here for the mirror's fan-out, and what is
+//! asked about snapshot and log goes over the other connection.
+//!
+//! Questions are asked in pieces of bounded size and read to their end at once: a client that reads slowly holds no stream
+//! open, and so no part of the connection's window that other lists need.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+use tracing::debug;
+use weir_core::message::{
+    CountRequest, FromNode, InterestEvent, LogRequest, SnapshotChunk, SnapshotRequest, ToNode, Unanswered,
+};
+use weir_core::mirror::{MirrorFacts, MirrorSpec};
+use weir_core::object::ObjectSchema;
+use weir_core::statement::Statement;
+use weir_core::window::Window;
+use weir_core::{GroupVersionResource, History, ResourceVersion, SlotSet};
+use weir_proto::read::{Count, CountAnswer, List, ListAnswer, Log, LogAnswer};
+use weir_proto::session::{self, Attached, MirrorNumber, Open, Registration, Unmirrored};
+use weir_proto::{ProtocolError, wire};
+
+use super::peer::Peer;
+
+/// How long an answer about snapshot or log may take. A node that hangs is left sooner, by its session.
+const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+
+/// What a node says, and what becomes of its session, in order.
+#[derive(Clone, Debug)]
+pub enum Said {
+    /// A session stands; the node holds these slots.
+    Up(SlotSet),
+    /// The node says this.
+    Node(FromNode),
+    /// The session is gone.
+    Down,
+}
+
+/// What a node can answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// The slots that it holds.
+    pub slots: SlotSet,
+    /// The history that it is of.
+    pub history: History,
+    /// Floor and frontier, as far as it has said.
+    pub window: Window,
+}
+
+/// One mirror on one node of another process.
+#[derive(Debug)]
+pub struct RemoteMirror {
+    resource: GroupVersionResource,
+    peer: Weak<Peer>,
+    wake: Arc<Notify>,
+    state: Mutex<State>,
+    spec: watch::Sender<Option<Arc<MirrorSpec>>>,
+    facts: watch::Sender<Option<Arc<MirrorFacts>>>,
+    refused: watch::Sender<Option<Unmirrored>>,
+}
+
+#[derive(Debug)]
+struct State {
+    inbox: VecDeque<Said>,
+    /// The node's number of the mirror on the present session, once it has told.
+    number: Option<MirrorNumber>,
+    slots: SlotSet,
+    history: History,
+    floor: ResourceVersion,
+    frontier: ResourceVersion,
+}
+
+// === impl RemoteMirror ===
+
+impl RemoteMirror {
+    pub(super) fn new(resource: GroupVersionResource, peer: Weak<Peer>, wake: Arc<Notify>) -> Self {
+        Self {
+            resource,
+            peer,
+            wake,
+            state: Mutex::new(State {
+                inbox: VecDeque::new(),
+                number: None,
+                slots: SlotSet::EMPTY,
+                history: History::FIRST,
+                floor: ResourceVersion::ZERO,
+                frontier: ResourceVersion::ZERO,
+            }),
+            spec: watch::Sender::new(None),
+            facts: watch::Sender::new(None),
+            refused: watch::Sender::new(None),
+        }
+    }
+
+    /// The collection.
+    pub fn resource(&self) -> &GroupVersionResource {
+        &self.resource
+    }
+
+    /// What is mirrored, once the node has told.
+    pub fn spec(&self) -> watch::Receiver<Option<Arc<MirrorSpec>>> {
+        self.spec.subscribe()
+    }
+
+    /// What answers repeat of upstream's, once the node has told.
+    pub fn facts(&self) -> watch::Receiver<Option<Arc<MirrorFacts>>> {
+        self.facts.subscribe()
+    }
+
+    /// Why the node does not mirror it, if it has said so.
+    pub fn refused(&self) -> watch::Receiver<Option<Unmirrored>> {
+        self.refused.subscribe()
+    }
+
+    pub(crate) fn standing(&self) -> Option<Standing> {
+        let state = self.state.lock();
+        let State { number, slots, history, floor, frontier, .. } = &*state;
+        let window = Window { floor: *floor, frontier: *frontier };
+        (number.is_some() && !frontier.is_zero()).then_some(Standing {
+            slots: *slots,
+            history: *history,
+            window,
+        })
+    }
+
+    pub(crate) fn take(&self) -> Vec<Said> {
+        std::mem::take(&mut self.state.lock().inbox).into()
+    }
+
+    pub(crate) fn send(&self, message: ToNode) {
+        let (Some(peer), Some(number)) = (self.peer.upgrade(), self.state.lock().number) else { return };
+        let registration = |id| Registration { mirror: number, id };
+        let said = match message {
+            ToNode::Open(open) => {
+                let Some(spec) = self.spec.borrow().clone() else { return };
+                match Open::of(number, &open, spec.schema.table()) {
+                    Ok(open) => session::ToNode::Open(open),
+                    Err(error) => {
+                        // The interest was made with this very table.
+                        tracing::error!(%error, resource = %self.resource, "an interest cannot be put into words");
+                        return;
+                    }
+                }
+            }
+            ToNode::Close(id) => session::ToNode::Close(registration(id)),
+            ToNode::Credit(id, credit) => session::ToNode::Credit(registration(id), credit),
+        };
+        peer.say(&said);
+    }
+
+    /// The session carries the mirror from now on.
+    pub(super) fn up(&self, slots: SlotSet, attached: Attached) {
+        let Attached { mirror, spec, facts, history } = attached;
+        self.spec.send_replace(Some(Arc::new(spec)));
+        if let Some(facts) = facts {
+            self.learned(facts);
+        }
+        self.refused.send_replace(None);
+        let mut state = self.state.lock();
+        state.number = Some(mirror);
+        (state.slots, state.history) = (slots, history);
+        (state.floor, state.frontier) = (ResourceVersion::ZERO, ResourceVersion::ZERO);
+        state.inbox.push_back(Said::Up(slots));
+        state.inbox.push_back(Said::Node(FromNode::History(history)));
+        drop(state);
+        self.wake.notify_one();
+    }
+
+    /// The session is gone.
+    pub(super) fn down(&self) {
+        let mut state = self.state.lock();
+        if state.number.take().is_none() {
+            return;
+        }
+        // What it said and nobody has taken was true when it was said; the fan-out judges it as before.
+        state.inbox.push_back(Said::Down);
+        drop(state);
+        self.wake.notify_one();
+    }
+
+    pub(super) fn unmirrored(&self, reason: Unmirrored) {
+        self.refused.send_replace(Some(reason));
+    }
+
+    pub(super) fn learned(&self, facts: MirrorFacts) {
+        self.facts.send_replace(Some(Arc::new(facts)));
+    }
+
+    /// A part of a flush; the caller wakes the fan-out behind the last one.
+    pub(super) fn hear(&self, said: session::Said) {
+        let mut state = self.state.lock();
+        let message = match said {
+            session::Said::Floor(floor) => {
+                state.floor = state.floor.max(floor);
+                return;
+            }
+            // Sets of names are not asked for.
+            session::Said::Named(_) => return,
+            session::Said::Node(message) => message,
+        };
+        match &message {
+            FromNode::Said(statement) => state.frontier = state.frontier.max(statement.to()),
+            FromNode::Restored { history, .. } | FromNode::History(history) => {
+                state.history = *history;
+                (state.floor, state.frontier) = (ResourceVersion::ZERO, ResourceVersion::ZERO);
+            }
+            FromNode::Live { .. } | FromNode::NotMine(_) | FromNode::Left { .. } | FromNode::TooOld(_) => {}
+        }
+        state.inbox.push_back(Said::Node(message));
+    }
+
+    pub(super) fn wake(&self) {
+        self.wake.notify_one();
+    }
+
+    pub(crate) async fn snapshot(&self, request: &SnapshotRequest) -> Result<SnapshotChunk, Unanswered> {
+        let table = self.spec.borrow().clone().ok_or(Unanswered::Empty)?;
+        let list =
+            List::of(&self.resource, request, table.schema.table()).map_err(|error| self.lost(&error))?;
+        self.within(async {
+            let mut client = self.peer()?.bulk().await.map_err(|error| self.lost(&error))?;
+            let answer = client.list(wire::List::from(&list)).await.map_err(|error| self.lost(&error))?;
+            let mut pieces = answer.into_inner();
+            let mut whole = SnapshotChunk { objects: Vec::new(), next: None };
+            while let Some(piece) = pieces.message().await.map_err(|error| self.lost(&error))? {
+                let piece =
+                    ListAnswer::read(piece, &ObjectSchema::bare()).map_err(|error| self.lost(&error))?;
+                match piece {
+                    ListAnswer::Unanswered(unanswered) => return Err(unanswered),
+                    ListAnswer::Chunk(SnapshotChunk { objects, next }) => {
+                        whole.objects.extend(objects);
+                        whole.next = next;
+                    }
+                }
+                if whole.next.is_none() || whole.objects.len() >= request.max_objects {
+                    return Ok(whole);
+                }
+            }
+            // Cut short: what came is good as far as it goes, but nothing says where that is unless a piece did.
+            if whole.next.is_some() { Ok(whole) } else { Err(Unanswered::Empty) }
+        })
+        .await
+    }
+
+    pub(crate) async fn log(&self, request: &LogRequest) -> Result<Statement<InterestEvent>, Unanswered> {
+        let table = self.spec.borrow().clone().ok_or(Unanswered::Empty)?;
+        let log =
+            Log::of(&self.resource, request, table.schema.table()).map_err(|error| self.lost(&error))?;
+        self.within(async {
+            let mut client = self.peer()?.bulk().await.map_err(|error| self.lost(&error))?;
+            let answer = client.log(wire::Log::from(&log)).await.map_err(|error| self.lost(&error))?;
+            let first = answer.into_inner().message().await.map_err(|error| self.lost(&error))?;
+            let first = first.ok_or(Unanswered::Empty)?;
+            match LogAnswer::read(first, &ObjectSchema::bare()).map_err(|error| self.lost(&error))? {
+                LogAnswer::Unanswered(unanswered) => Err(unanswered),
+                LogAnswer::Statement { range, statement } => {
+                    let is_asked = range.mirror == self.resource && range.slots == request.slots;
+                    if is_asked { Ok(statement) } else { Err(self.lost(&ProtocolError::Invalid("range"))) }
+                }
+            }
+        })
+        .await
+    }
+
+    pub(crate) async fn count(&self, request: &CountRequest) -> Result<usize, Unanswered> {
+        let count = Count::of(&self.resource, request);
+        self.within(async {
+            let mut client = self.peer()?.bulk().await.map_err(|error| self.lost(&error))?;
+            let answer = client.count(wire::Count::from(&count)).await.map_err(|error| self.lost(&error))?;
+            match CountAnswer::try_from(answer.into_inner()).map_err(|error| self.lost(&error))? {
+                CountAnswer::Count(count) => Ok(usize::try_from(count).unwrap_or(usize::MAX)),
+                CountAnswer::Unanswered(unanswered) => Err(unanswered),
+            }
+        })
+        .await
+    }
+
+    fn peer(&self) -> Result<Arc<Peer>, Unanswered> {
+        self.peer.upgrade().ok_or(Unanswered::Empty)
+    }
+
+    /// The answer of a node whose session stands; one that hangs is lost with it.
+    async fn within<T>(&self, answer: impl Future<Output = Result<T, Unanswered>>) -> Result<T, Unanswered> {
+        let peer = self.peer()?;
+        tokio::select! {
+            biased;
+            () = peer.lost() => Err(Unanswered::Empty),
+            answer = tokio::time::timeout(ANSWER_LIMIT, answer) => answer.unwrap_or(Err(Unanswered::Empty)),
+        }
+    }
+
+    /// A node that cannot be asked answers as one that holds nothing: somebody else is asked.
+    fn lost(&self, error: &(dyn std::error::Error + 'static)) -> Unanswered {
+        debug!(error, resource = %self.resource, "no answer from a node");
+        Unanswered::Empty
+    }
+}
