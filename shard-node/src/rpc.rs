@@ -7,6 +7,7 @@
 
 mod access;
 mod bulk;
+pub mod feed;
 mod list;
 mod log;
 pub mod metrics;

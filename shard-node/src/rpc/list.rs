@@ -66,6 +66,9 @@ impl Listing {
                 Some(_) | None => return Ok(()),
             }
             tokio::task::yield_now().await;
+            if out.is_lost() {
+                return Err(Lost::Gone);
+            }
         }
     }
 }

@@ -1,87 +1,75 @@
-//! The mirrors of this process, as the service sees them.
+//! The mirrors that the service serves: those of the host. Tests of the service start mirrors themselves.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use tokio::sync::watch;
 use weir_core::{GroupVersionResource, SlotSet};
 use weir_proto::session::Unmirrored;
 
-use crate::host::Hosted;
+#[cfg(test)]
+use super::testing::fixed::Fixed;
+use crate::host::{Host, Hosted};
 
-/// Mirrors that somebody else starts. Clones are the same.
+/// The mirrors that are served. Clones are the same.
 #[derive(Clone, Debug)]
-pub struct Mirrors {
-    slots: SlotSet,
-    hosted: Arc<watch::Sender<HashMap<GroupVersionResource, Announced>>>,
-}
+pub struct Mirrors(Origin);
 
-/// A mirror, or the word that it will come.
+/// Where mirrors come from.
 #[derive(Clone, Debug)]
-enum Announced {
-    Coming,
-    Here(Arc<Hosted>),
+enum Origin {
+    /// The host of this process.
+    Host(Arc<Host>),
+    /// A test.
+    #[cfg(test)]
+    Fixed(Fixed),
 }
 
 // === impl Mirrors ===
 
 impl Mirrors {
-    /// None yet; each will hold these slots.
-    pub fn new(slots: SlotSet) -> Self {
-        Self { slots, hosted: Arc::default() }
+    /// Those of a host, which starts what is asked for.
+    pub fn of(host: Arc<Host>) -> Self {
+        Self(Origin::Host(host))
     }
 
-    /// A mirror will come: who attaches waits for it.
-    pub fn announce(&self, resource: GroupVersionResource) {
-        self.hosted.send_modify(|hosted| drop(hosted.insert(resource, Announced::Coming)));
-    }
-
-    /// A mirror is there.
-    pub fn insert(&self, one: Hosted) -> Arc<Hosted> {
-        let one = Arc::new(one);
-        let entry = (one.resource().clone(), Announced::Here(one.clone()));
-        self.hosted.send_modify(|hosted| hosted.extend([entry]));
-        one
-    }
-
-    /// A mirror is there no longer.
-    pub fn remove(&self, resource: &GroupVersionResource) {
-        self.hosted.send_modify(|hosted| drop(hosted.remove(resource)));
+    /// Those that a test starts.
+    #[cfg(test)]
+    pub(super) fn fixed(fixed: Fixed) -> Self {
+        Self(Origin::Fixed(fixed))
     }
 
     /// What every mirror of this process holds.
-    pub fn slots(&self) -> SlotSet {
-        self.slots
+    pub(super) fn slots(&self) -> SlotSet {
+        match &self.0 {
+            Origin::Host(host) => host.slots(),
+            #[cfg(test)]
+            Origin::Fixed(fixed) => fixed.slots(),
+        }
     }
 
-    /// The mirror of a collection; waits for one that will come.
-    pub async fn attach(&self, resource: &GroupVersionResource) -> Result<Arc<Hosted>, Unmirrored> {
-        let mut hosted = self.hosted.subscribe();
-        let is_known =
-            |hosted: &HashMap<_, Announced>| !matches!(hosted.get(resource), Some(Announced::Coming));
-        let known = hosted.wait_for(is_known).await;
-        let found = known.ok().and_then(|hosted| hosted.get(resource)?.here());
-        found.ok_or(Unmirrored::NotServed)
+    /// The mirror of a collection, started if need be; may take long.
+    pub(super) async fn attach(&self, resource: &GroupVersionResource) -> Result<Arc<Hosted>, Unmirrored> {
+        match &self.0 {
+            Origin::Host(host) => host.attach(resource).await,
+            #[cfg(test)]
+            Origin::Fixed(fixed) => fixed.attach(resource).await,
+        }
     }
 
     /// The mirror of a collection, if there is one.
-    pub fn hosted(&self, resource: &GroupVersionResource) -> Option<Arc<Hosted>> {
-        self.hosted.borrow().get(resource)?.here()
+    pub(super) fn hosted(&self, resource: &GroupVersionResource) -> Option<Arc<Hosted>> {
+        match &self.0 {
+            Origin::Host(host) => host.hosted(resource),
+            #[cfg(test)]
+            Origin::Fixed(fixed) => fixed.hosted(resource),
+        }
     }
 
     /// All mirrors.
-    pub fn all(&self) -> Vec<Arc<Hosted>> {
-        self.hosted.borrow().values().filter_map(Announced::here).collect()
-    }
-}
-
-// === impl Announced ===
-
-impl Announced {
-    fn here(&self) -> Option<Arc<Hosted>> {
-        match self {
-            Self::Coming => None,
-            Self::Here(hosted) => Some(hosted.clone()),
+    pub(super) fn all(&self) -> Vec<Arc<Hosted>> {
+        match &self.0 {
+            Origin::Host(host) => host.all(),
+            #[cfg(test)]
+            Origin::Fixed(fixed) => fixed.all(),
         }
     }
 }

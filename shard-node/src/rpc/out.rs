@@ -82,6 +82,11 @@ impl<T> Out<T> {
         self.sender.closed().await;
     }
 
+    /// Whether the peer wants no more, for a task that works long before it has something to send.
+    pub(super) fn is_lost(&self) -> bool {
+        self.sender.is_closed()
+    }
+
     /// Resolves when the process stops.
     pub(super) async fn stopping(&self) {
         self.lifecycle.token().cancelled().await;

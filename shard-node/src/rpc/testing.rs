@@ -1,6 +1,8 @@
 //! A service over small mirrors, and a peer that speaks to it as a proxy does: through gRPC's own client, without a socket
 //! where none is wanted.
 
+pub(crate) mod fixed;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +28,7 @@ use super::mirrors::Mirrors;
 use crate::host::Hosted;
 use crate::node::cell::NodeCell;
 use crate::testing::{rv, table};
+use fixed::Fixed;
 
 /// No answer of a test takes longer, by the clock of the test.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -34,7 +37,7 @@ pub(super) type Client = ShardClient<ShardServer<ShardService>>;
 
 /// A service and what it stands on.
 pub(super) struct Node {
-    pub(super) mirrors: Mirrors,
+    pub(super) mirrors: Fixed,
     pub(super) lifecycle: Lifecycle,
     pub(super) metrics: Metrics,
     pub(super) service: ShardService,
@@ -89,8 +92,8 @@ pub(super) fn schema() -> ObjectSchema {
 impl Node {
     /// Without mirrors.
     pub(super) fn new(slots: SlotSet) -> Self {
-        let (mirrors, lifecycle, metrics) = (Mirrors::new(slots), Lifecycle::new(), Metrics::default());
-        let service = ShardService::new(mirrors.clone(), lifecycle.clone(), metrics.clone());
+        let (mirrors, lifecycle, metrics) = (Fixed::new(slots), Lifecycle::new(), Metrics::default());
+        let service = ShardService::new(Mirrors::fixed(mirrors.clone()), lifecycle.clone(), metrics.clone());
         Self { mirrors, lifecycle, metrics, service }
     }
 

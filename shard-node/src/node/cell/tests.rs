@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use weir_core::interest::Scope;
 use weir_core::interest::Interest;
+use weir_core::interest::Scope;
 use weir_core::message::{Credit, ListChunk, ListId, Open};
 
 use super::*;
