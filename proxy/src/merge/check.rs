@@ -1,6 +1,7 @@
 //! The invariants of the merges, written out: counts equal what is there, bounds hold, nothing waits that could be released.
 //! Costs a walk over everything, so it is for tests and for looking into a running process.
 
+use super::range::Range;
 use super::{Merges, NodeIndex};
 
 // === impl Merges ===
@@ -9,7 +10,7 @@ impl Merges {
     /// How many events wait in the buffers of the ranges that follow a node.
     pub fn buffered(&self, node: NodeIndex) -> usize {
         let ranges = self.merges.values().flat_map(|merge| merge.ranges.values());
-        ranges.filter(|range| range.node() == Some(node)).map(|range| range.buffered()).sum()
+        ranges.filter(|range| range.node() == Some(node)).map(Range::buffered).sum()
     }
 
     /// Panics if counts are wrong or a bound is broken; `chunk` is the most events that one answer of a log may hold. For

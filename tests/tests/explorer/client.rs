@@ -6,17 +6,17 @@ use std::sync::Arc;
 
 use rand::Rng;
 use rand::rngs::StdRng;
-use weir_core::message::{InterestEvent, LogRequest, SnapshotRequest, SnapshotStart};
+use rand::seq::SliceRandom;
+use weir_core::message::{InterestEvent, LogRequest, SnapshotRequest, SnapshotStart, Unanswered};
 use weir_core::statement::Progress;
 use weir_core::window::Window;
-use weir_core::{Object, ResourceVersion, SlotSet};
+use weir_core::{History, Object, ResourceVersion, SlotSet};
 use weir_proxy::hub::Read;
 use weir_proxy::merge::InterestId;
 use weir_tests::checker::{Item, Listing, Watch};
 use weir_tests::model::{Wanted, seen, version};
 
-use crate::proxy::Proxy;
-use crate::reached::Reached;
+use crate::proxy::{Proxy, Scene};
 use crate::shard::Shard;
 
 /// A client.
@@ -44,7 +44,7 @@ pub(crate) enum Phase {
     Following,
     /// It has an interest of its own until it comes to the hub's floor.
     Apart(InterestId),
-    /// It reads the shards' logs until it comes to the hub's floor.
+    /// It reads the shards' logs, of any of their replicas, until it comes to the hub's floor.
     Replaying(Replay),
     /// It was told why it cannot go on.
     Ended,
@@ -57,11 +57,13 @@ pub(crate) struct Replay {
     buffer: BTreeMap<ResourceVersion, InterestEvent>,
 }
 
-/// One node's part of a snapshot.
+/// One shard's part of a snapshot; each piece of any of its replicas.
 #[derive(Debug)]
 pub(crate) struct Part {
-    node: usize,
+    shard: usize,
     slots: SlotSet,
+    /// Who was asked last.
+    place: usize,
     from: Option<SnapshotStart>,
     is_done: bool,
 }
@@ -70,9 +72,8 @@ pub(crate) struct Part {
 pub(crate) struct Around<'a> {
     pub(crate) wanted: &'a Wanted,
     pub(crate) proxy: &'a mut Proxy,
-    pub(crate) shards: &'a [Shard],
+    pub(crate) scene: Scene<'a>,
     pub(crate) rng: &'a mut StdRng,
-    pub(crate) reached: &'a mut Reached,
 }
 
 // === impl Client ===
@@ -93,13 +94,16 @@ impl Client {
     }
 
     /// Begins with a snapshot, if there is a revision that all shards have.
-    pub(crate) fn start_list(&mut self, around: &Around<'_>) -> bool {
-        let ranges = ranges(around);
-        let windows: Option<Vec<Window>> =
-            ranges.iter().map(|(node, _)| around.shards[*node].node.window()).collect();
-        let Some(at) = windows.and_then(Window::highest_common) else { return false };
-        let parts = ranges.into_iter().map(|(node, slots)| Part { node, slots, from: None, is_done: false });
-        self.phase = Phase::Listing { at, parts: parts.collect(), objects: Vec::new() };
+    pub(crate) fn start_list(&mut self, around: &mut Around<'_>) -> bool {
+        let mut parts = Vec::new();
+        let mut windows = Vec::new();
+        for (shard, slots) in ranges(around) {
+            let Some(place) = self.replicas(shard, around).first().copied() else { return false };
+            windows.extend(around.scene.nodes[place].node.window());
+            parts.push(Part { shard, slots, place, from: None, is_done: false });
+        }
+        let Some(at) = Window::highest_common(windows) else { return false };
+        self.phase = Phase::Listing { at, parts, objects: Vec::new() };
         true
     }
 
@@ -127,12 +131,12 @@ impl Client {
     }
 
     /// The client goes away.
-    pub(crate) fn leave(&mut self, proxy: &mut Proxy, reached: &mut Reached) {
+    pub(crate) fn leave(&mut self, proxy: &mut Proxy, scene: &mut Scene<'_>) {
         if let Phase::Apart(own) = self.phase {
-            proxy.let_go(own, reached);
+            proxy.let_go(own, scene);
         }
         if let Some(hub) = self.hub.take() {
-            proxy.let_go(hub, reached);
+            proxy.let_go(hub, scene);
         }
         self.phase = Phase::Ended;
     }
@@ -151,24 +155,30 @@ impl Client {
         let chosen = around.rng.random_range(0..open.len().max(1));
         if let Some(part) = open.into_iter().nth(chosen) {
             let request = SnapshotRequest {
-                history: weir_core::History::new(self.epoch as u64),
+                history: History::new(self.epoch as u64),
                 interest: around.wanted.interest.clone(),
                 slots: part.slots,
                 at,
                 from: part.from.clone(),
                 max_objects: around.rng.random_range(1..=4),
             };
-            let Ok(chunk) = around.shards[part.node].node.store().snapshot(&request) else {
-                around.reached.lists_broken += 1;
-                self.leave(around.proxy, around.reached);
+            let replicas = self.replicas(part.shard, around);
+            let chunk = replicas.into_iter().find_map(|place| {
+                Some((place, around.scene.nodes[place].node.store().snapshot(&request).ok()?))
+            });
+            let Some((place, chunk)) = chunk else {
+                around.scene.reached.lists_broken += 1;
+                self.leave(around.proxy, &mut around.scene);
                 return true;
             };
+            around.scene.reached.lists_mixed += usize::from(place != part.place && part.from.is_some());
+            part.place = place;
             objects.extend(chunk.objects);
             part.is_done = chunk.next.is_none();
             part.from = chunk.next.map(SnapshotStart::Behind);
         }
         if parts.iter().all(|part| part.is_done) {
-            around.reached.lists += 1;
+            around.scene.reached.lists += 1;
             objects.sort_by(|a, b| a.key().cmp(b.key()));
             let items = objects.iter().map(|object| version(object)).collect();
             self.list = Some(Listing { at, items, left: 0, not_older_than: ResourceVersion::ZERO });
@@ -187,17 +197,17 @@ impl Client {
             Read::Nothing => self.bookmark(frontier),
             Read::Ended(_) => self.end(around),
             Read::Behind(_) if around.rng.random_bool(0.5) => {
-                around.reached.behind_hub += 1;
+                around.scene.reached.behind_hub += 1;
                 let after = self.watch.position();
-                let own = around.proxy.open(&around.wanted.interest, after, around.reached);
+                let own = around.proxy.open(&around.wanted.interest, after, &mut around.scene);
                 around.proxy.hold(own);
                 self.phase = Phase::Apart(own);
                 true
             }
             Read::Behind(_) => {
-                around.reached.behind_hub += 1;
+                around.scene.reached.behind_hub += 1;
                 let progress = Progress::starting_at(self.watch.position());
-                let ranges = ranges(around).into_iter().map(|(node, slots)| (node, slots, progress));
+                let ranges = ranges(around).into_iter().map(|(shard, slots)| (shard, slots, progress));
                 self.phase = Phase::Replaying(Replay { ranges: ranges.collect(), buffer: BTreeMap::new() });
                 true
             }
@@ -211,9 +221,9 @@ impl Client {
         match around.proxy.hubs[&own].hub.read(self.watch.position(), around.rng.random_range(1..=5)) {
             Read::Events(events) => self.take(&events),
             Read::Nothing if frontier >= floor => {
-                around.reached.gone_over += 1;
+                around.scene.reached.gone_over += 1;
                 self.bookmark(frontier);
-                around.proxy.let_go(own, around.reached);
+                around.proxy.let_go(own, &mut around.scene);
                 self.phase = Phase::Following;
                 true
             }
@@ -221,7 +231,7 @@ impl Client {
             Read::Ended(_) => self.end(around),
             // Its own hub is short too: another one, from here.
             Read::Behind(_) => {
-                around.proxy.let_go(own, around.reached);
+                around.proxy.let_go(own, &mut around.scene);
                 self.phase = Phase::Following;
                 true
             }
@@ -236,21 +246,30 @@ impl Client {
             return self.end(around);
         }
         let chosen = around.rng.random_range(0..ranges.len());
-        let (node, slots, progress) = &mut ranges[chosen];
+        let (shard, slots, progress) = &mut ranges[chosen];
         let request = LogRequest {
-            history: weir_core::History::new(self.epoch as u64),
+            history: History::new(self.epoch as u64),
             interest: around.wanted.interest.clone(),
             slots: *slots,
             after: progress.position(),
             to: floor.max(progress.position()),
         };
-        match around.shards[*node].node.store().log(&request) {
-            Ok(statement) => {
-                let fresh = progress.take(statement).expect("the log answers from where it was asked");
-                buffer.extend(fresh.map(|event| (event.rv, event)));
-            }
-            Err(_) => return self.end(around),
+        let replicas = self.replicas(*shard, around);
+        let answers = replicas.into_iter().map(|place| around.scene.nodes[place].node.store().log(&request));
+        let answers: Vec<_> = answers.collect();
+        let is_too_old = |answer: &Result<_, Unanswered>| matches!(answer, Err(Unanswered::TooOld { .. }));
+        if !answers.is_empty() && answers.iter().all(is_too_old) {
+            return self.end(around);
         }
+        let is_refused = answers.first().is_some_and(Result::is_err);
+        let Some(statement) = answers.into_iter().find_map(Result::ok) else {
+            // Nobody is there who could answer; somebody may come.
+            self.phase = Phase::Replaying(replay);
+            return false;
+        };
+        around.scene.reached.logs_elsewhere += usize::from(is_refused);
+        let fresh = progress.take(statement).expect("the log answers from where it was asked");
+        buffer.extend(fresh.map(|event| (event.rv, event)));
         let reached = ranges.iter().map(|(_, _, progress)| progress.position()).min().unwrap_or(floor);
         let later = buffer.split_off(&reached.next());
         let events: Vec<_> = std::mem::replace(buffer, later).into_values().collect();
@@ -273,7 +292,7 @@ impl Client {
                 let present = around.proxy.merges.frontier();
                 let after =
                     if around.rng.random_bool(0.5) { present } else { self.watch.position().min(present) };
-                let id = around.proxy.open(&around.wanted.interest, after, around.reached);
+                let id = around.proxy.open(&around.wanted.interest, after, &mut around.scene);
                 around.proxy.shared.insert(self.wanted, id);
                 id
             }
@@ -281,6 +300,21 @@ impl Client {
         around.proxy.hold(hub);
         self.hub = Some(hub);
         hub
+    }
+
+    /// The nodes with something of this history that hold a shard, in any order.
+    fn replicas(&self, shard: usize, around: &mut Around<'_>) -> Vec<usize> {
+        let slots = around.scene.slots[shard];
+        let is_replica = |node: &Shard| {
+            let store = node.node.store();
+            node.slots.covers(&slots)
+                && store.window().is_some()
+                && store.history() == History::new(self.epoch as u64)
+        };
+        let places = around.scene.nodes.iter().enumerate().filter(|(_, node)| is_replica(node));
+        let mut places: Vec<usize> = places.map(|(place, _)| place).collect();
+        places.shuffle(around.rng);
+        places
     }
 
     fn floor(&mut self, around: &mut Around<'_>) -> ResourceVersion {
@@ -302,16 +336,15 @@ impl Client {
     }
 
     fn end(&mut self, around: &mut Around<'_>) -> bool {
-        around.reached.ended += 1;
-        self.leave(around.proxy, around.reached);
+        around.scene.reached.ended += 1;
+        self.leave(around.proxy, &mut around.scene);
         true
     }
 }
 
-/// The nodes that the interest concerns, and the slots of each.
+/// The shards that the interest concerns, and the slots of each.
 fn ranges(around: &Around<'_>) -> Vec<(usize, SlotSet)> {
     let wanted = around.wanted.interest.slots();
-    let slots =
-        around.shards.iter().enumerate().map(|(node, shard)| (node, shard.slots.intersection(&wanted)));
-    slots.filter(|(_, slots)| !slots.is_empty()).collect()
+    let slots = around.scene.slots.iter().map(|slots| slots.intersection(&wanted));
+    slots.enumerate().filter(|(_, slots)| !slots.is_empty()).collect()
 }

@@ -1,7 +1,9 @@
-//! A proxy of the model: the real merges and hubs, and the queues that carry messages. Each session keeps its order;
+//! A proxy of the model: the real merges and hubs, and the sessions that carry messages. Each session keeps its order;
 //! everything else may come late, and answers to questions may come twice.
+//!
+//! Whatever the merges are told is judged at once: see `judge`.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rand::Rng;
@@ -14,6 +16,7 @@ use weir_proxy::hub::{End, Hub, HubBounds};
 use weir_proxy::merge::{Asked, InterestId, Merges, NodeIndex, Output};
 use weir_shard_node::node::SessionId;
 
+use crate::line::{Line, State};
 use crate::reached::Reached;
 use crate::settings::{self, Settings};
 use crate::shard::Shard;
@@ -27,47 +30,80 @@ pub(crate) struct Proxy {
     hub_bounds: HubBounds,
     /// The hub that new clients of an interest join.
     pub(crate) shared: BTreeMap<usize, InterestId>,
-    pub(crate) to_nodes: Vec<VecDeque<ToNode>>,
-    pub(crate) from_nodes: Vec<VecDeque<FromNode>>,
-    pub(crate) asks: Vec<Ask>,
+    /// Its sessions, by place of the node.
+    pub(crate) lines: Vec<Line>,
+    asks: Vec<Ask>,
+    /// The highest position that a client was promised in the present history.
+    pub(crate) promised: ResourceVersion,
 }
 
 /// A hub and how many clients hold it.
 #[derive(Debug)]
 pub(crate) struct OpenHub {
     pub(crate) hub: Hub,
-    pub(crate) users: usize,
+    pub(crate) interest: Arc<Interest>,
+    /// Where it was opened.
+    pub(crate) after: ResourceVersion,
+    users: usize,
 }
 
 /// A question about a log, and its answer once a node has given it.
 #[derive(Debug)]
-pub(crate) struct Ask {
+struct Ask {
     asked: Asked,
     request: LogRequest,
     answer: Option<Result<Statement<InterestEvent>, Unanswered>>,
 }
 
+/// What a proxy has around it.
+pub(crate) struct Scene<'a> {
+    /// The nodes, by place.
+    pub(crate) nodes: &'a [Shard],
+    /// The shards.
+    pub(crate) slots: &'a [SlotSet],
+    pub(crate) reached: &'a mut Reached,
+}
+
 // === impl Proxy ===
 
 impl Proxy {
-    pub(crate) fn new(index: usize, settings: &Settings, slots: Vec<SlotSet>) -> Self {
+    pub(crate) fn new(index: usize, settings: &Settings, nodes: &[Shard]) -> Self {
         Self {
             session: SessionId(index as u64),
-            merges: Merges::new(slots, settings.credit),
+            merges: Merges::new(settings.slots(), settings.credit),
             hubs: BTreeMap::new(),
             hub_bounds: settings.hub,
             shared: BTreeMap::new(),
-            to_nodes: (0..settings.nodes).map(|_| VecDeque::new()).collect(),
-            from_nodes: (0..settings.nodes).map(|_| VecDeque::new()).collect(),
+            lines: nodes.iter().map(Line::down).collect(),
             asks: Vec::new(),
+            promised: ResourceVersion::ZERO,
         }
     }
 
-    /// Does what the merges want.
-    pub(crate) fn carry(&mut self, outputs: Vec<Output>, reached: &mut Reached) {
+    /// Tells the merges something, does what they want, and judges it. What they wanted.
+    pub(crate) fn tell(
+        &mut self,
+        scene: &mut Scene<'_>,
+        what: impl FnOnce(&mut Merges) -> Vec<Output>,
+    ) -> Vec<Output> {
+        let before = self.look();
+        let outputs = what(&mut self.merges);
+        self.judge(&before, &outputs, scene);
+        self.carry(outputs.clone(), scene.reached);
+        outputs
+    }
+
+    fn carry(&mut self, outputs: Vec<Output>, reached: &mut Reached) {
         for output in outputs {
             match output {
-                Output::Send(node, message) => self.to_nodes[node.0].push_back(message),
+                Output::Send(node, message) => {
+                    let line = self.lines.iter_mut().find(|line| line.node == node);
+                    let line = line.filter(|line| line.state != State::Down);
+                    let line = line.expect("nothing is said on a session that is known to be gone");
+                    if line.state == State::Up {
+                        line.to_node.push_back(message);
+                    }
+                }
                 Output::AskLog(asked, mut request) => {
                     // Short answers, so that what a range holds comes near its bound.
                     let limit = ResourceVersion::new(request.after.get() + settings::MAX_LOG);
@@ -90,67 +126,121 @@ impl Proxy {
         }
     }
 
-    /// The session with a node breaks, with all that is under way on it, and another takes its place.
-    pub(crate) fn lose_session(&mut self, node: usize, shard: &mut Shard, reached: &mut Reached) {
-        reached.lost += 1;
-        shard.node.detach(self.session);
-        self.to_nodes[node].clear();
-        self.from_nodes[node].clear();
-        let outgoing = shard.node.attach(self.session);
-        self.from_nodes[node].extend(outgoing.into_iter().map(|(_, said)| said));
-        let outputs = self.merges.on_session(NodeIndex(node), shard.slots);
-        self.carry(outputs, reached);
-    }
-
     /// The next message of this proxy reaches the node.
-    pub(crate) fn deliver_to(&mut self, node: usize, shard: &mut Shard) -> bool {
-        let Some(message) = self.to_nodes[node].pop_front() else { return false };
-        let outgoing = shard.node.on_session(self.session, message);
-        self.from_nodes[node].extend(outgoing.into_iter().map(|(_, said)| said));
-        true
+    pub(crate) fn deliver_to(&mut self, place: usize, shard: &mut Shard) -> bool {
+        self.lines[place].arrive(self.session, shard)
     }
 
     /// The next message of the node reaches this proxy.
-    pub(crate) fn deliver_from(&mut self, node: usize, reached: &mut Reached) -> bool {
-        let Some(message) = self.from_nodes[node].pop_front() else { return false };
-        reached.left += usize::from(matches!(message, FromNode::Left { .. }));
-        let outputs = self.merges.on_node(NodeIndex(node), message);
-        self.carry(outputs, reached);
+    pub(crate) fn deliver_from(&mut self, place: usize, scene: &mut Scene<'_>) -> bool {
+        let line = &mut self.lines[place];
+        let Some(message) = line.from_node.pop_front() else { return false };
+        line.hear(&message);
+        let node = line.node;
+        scene.reached.left += usize::from(matches!(message, FromNode::Left { .. }));
+        scene.reached.denied += usize::from(matches!(message, FromNode::NotMine(_)));
+        let is_too_old = matches!(message, FromNode::TooOld(_));
+        let outputs = self.tell(scene, |merges| merges.on_node(node, message));
+        scene.reached.moved_by_too_old += usize::from(is_too_old && goes_on(&outputs, node));
         true
+    }
+
+    /// The proxy notices that a session is gone.
+    pub(crate) fn notice(&mut self, place: usize, scene: &mut Scene<'_>) {
+        let node = self.lines[place].node;
+        let is_known = std::mem::replace(&mut self.lines[place].state, State::Down) == State::Down;
+        if !is_known {
+            scene.reached.moved_holding += usize::from(self.merges.buffered(node) > 0);
+            self.tell(scene, |merges| merges.on_session_lost(node));
+        }
+    }
+
+    /// A session takes the place of whatever there was.
+    pub(crate) fn connect(&mut self, place: usize, line: Line, scene: &mut Scene<'_>) {
+        let old = self.lines[place].node;
+        if old != line.node {
+            self.notice(place, scene);
+        }
+        scene.reached.unnoticed += usize::from(self.lines[place].state != State::Down);
+        scene.reached.moved_holding += usize::from(self.merges.buffered(old) > 0);
+        let (node, slots) = (line.node, scene.nodes[place].slots);
+        self.lines[place] = line;
+        self.tell(scene, |merges| merges.on_session(node, slots));
+    }
+
+    /// Others went on without this node.
+    pub(crate) fn avoid(&mut self, place: usize, scene: &mut Scene<'_>) {
+        let node = self.lines[place].node;
+        let held = self.merges.buffered(node);
+        let outputs = self.tell(scene, |merges| merges.avoid(node));
+        let has_left = outputs.iter().any(|output| matches!(output, Output::Send(_, ToNode::Close(_))));
+        scene.reached.avoided += usize::from(has_left);
+        scene.reached.moved_holding += usize::from(has_left && held > 0);
     }
 
     /// Whether something is still under way.
     pub(crate) fn is_busy(&self) -> bool {
-        let is_waiting = self.to_nodes.iter().any(|queue| !queue.is_empty());
-        is_waiting || self.from_nodes.iter().any(|queue| !queue.is_empty()) || !self.asks.is_empty()
+        let is_quiet = |line: &Line| line.to_node.is_empty() && line.from_node.is_empty();
+        !self.lines.iter().all(is_quiet) || self.is_asking()
     }
 
-    /// A question moves on: asked of the node, or answered. An answer may come again later.
-    pub(crate) fn step_ask(&mut self, shards: &[Shard], rng: &mut StdRng, reached: &mut Reached) -> bool {
+    /// Whether a question has no answer yet.
+    pub(crate) fn is_asking(&self) -> bool {
+        !self.asks.is_empty()
+    }
+
+    /// Whether a node is being asked for its log.
+    pub(crate) fn asks(&self, node: NodeIndex) -> bool {
+        self.asks.iter().any(|ask| ask.asked.node == node)
+    }
+
+    /// A question moves on: asked of the node, or answered. An answer may come again later, and a question may be lost with
+    /// its connection, which is not that of the session.
+    pub(crate) fn step_ask(&mut self, scene: &mut Scene<'_>, rng: &mut StdRng) -> bool {
         if self.asks.is_empty() {
             return false;
         }
         let index = rng.random_range(0..self.asks.len());
-        let ask = &mut self.asks[index];
-        match &ask.answer {
-            None => ask.answer = Some(shards[ask.asked.node.0].node.store().log(&ask.request)),
-            Some(answer) => {
-                let (asked, answer) = (ask.asked, answer.clone());
-                match rng.random_range(0..8) {
-                    // The answer is lost, and the question asked again.
-                    0 => {
-                        ask.answer = None;
-                        return true;
-                    }
-                    // The answer comes, and once more later.
-                    1 => {}
-                    _ => drop(self.asks.swap_remove(index)),
-                }
-                let outputs = self.merges.on_log(asked, answer);
-                self.carry(outputs, reached);
+        let ask = &self.asks[index];
+        let Some(answer) = ask.answer.clone() else {
+            let answer = self.answer(ask, scene, rng);
+            self.asks[index].answer = Some(answer);
+            return true;
+        };
+        let asked = ask.asked;
+        match rng.random_range(0..8) {
+            // The answer is lost, and the question asked again.
+            0 => {
+                self.asks[index].answer = None;
+                return true;
+            }
+            // The answer comes, and once more later.
+            1 => {}
+            _ => drop(self.asks.swap_remove(index)),
+        }
+        let is_too_old = matches!(answer, Err(Unanswered::TooOld { .. }));
+        let outputs = self.tell(scene, |merges| merges.on_log(asked, answer));
+        scene.reached.moved_by_too_old += usize::from(is_too_old && goes_on(&outputs, asked.node));
+        true
+    }
+
+    fn answer(
+        &self,
+        ask: &Ask,
+        scene: &mut Scene<'_>,
+        rng: &mut StdRng,
+    ) -> Result<Statement<InterestEvent>, Unanswered> {
+        let node = ask.asked.node;
+        if self.lines.iter().any(|line| line.node == node && line.denies) {
+            return Err(Unanswered::NotMine);
+        }
+        match scene.nodes.iter().find(|shard| shard.number == node) {
+            Some(shard) if !rng.random_ratio(1, 12) => shard.node.store().log(&ask.request),
+            Some(_) | None => {
+                scene.reached.unconnected += 1;
+                Err(Unanswered::Empty)
             }
         }
-        true
     }
 
     /// Opens an interest after `after` with a hub that begins there.
@@ -158,11 +248,14 @@ impl Proxy {
         &mut self,
         interest: &Arc<Interest>,
         after: ResourceVersion,
-        reached: &mut Reached,
+        scene: &mut Scene<'_>,
     ) -> InterestId {
+        let before = self.look();
         let (id, outputs) = self.merges.open(interest.clone(), after);
-        self.hubs.insert(id, OpenHub { hub: Hub::new(after, self.hub_bounds), users: 0 });
-        self.carry(outputs, reached);
+        let hub = Hub::new(after, self.hub_bounds);
+        self.hubs.insert(id, OpenHub { hub, interest: interest.clone(), after, users: 0 });
+        self.judge(&before, &outputs, scene);
+        self.carry(outputs, scene.reached);
         id
     }
 
@@ -172,14 +265,21 @@ impl Proxy {
     }
 
     /// A client lets go of a hub; the interest closes with the last one.
-    pub(crate) fn let_go(&mut self, id: InterestId, reached: &mut Reached) {
+    pub(crate) fn let_go(&mut self, id: InterestId, scene: &mut Scene<'_>) {
         let open = self.hubs.get_mut(&id).expect("clients hold open hubs");
         open.users -= 1;
         if open.users == 0 {
             self.hubs.remove(&id);
             self.shared.retain(|_, shared| *shared != id);
-            let outputs = self.merges.close(id);
-            self.carry(outputs, reached);
+            self.tell(scene, |merges| merges.close(id));
         }
     }
+}
+
+/// Whether a range that a node could not lead on went on at another.
+fn goes_on(outputs: &[Output], node: NodeIndex) -> bool {
+    let is_elsewhere =
+        |output: &Output| matches!(output, Output::Send(other, ToNode::Open(_)) if *other != node);
+    let is_over = outputs.iter().any(|output| matches!(output, Output::TooOld(_)));
+    !is_over && outputs.iter().any(is_elsewhere)
 }

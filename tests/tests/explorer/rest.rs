@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use weir_core::Slot;
-use weir_core::message::FromNode;
 use weir_tests::checker::{Item, Version, check_list, check_watch};
 use weir_tests::model::Upstream;
 
@@ -16,10 +15,14 @@ use crate::world::World;
 /// Rounds in which everything comes to rest; a run of some hundred steps leaves far less to do.
 const MAX_ROUNDS: usize = 5_000;
 
+/// Questions of a proxy that move on in a round.
+const MAX_ASKS: usize = 8;
+
 // === impl World ===
 
 impl World {
     pub(crate) fn come_to_rest(&mut self) {
+        self.mend_everything();
         for _ in 0..MAX_ROUNDS {
             if !self.round() {
                 return;
@@ -36,17 +39,20 @@ impl World {
             let reading = Reading { upstream: &self.histories[epoch], epoch, compacted: self.compacted };
             is_news |= feed.read(&reading, &mut self.rng);
         }
-        for shard in 0..self.shards.len() {
+        is_news |= self.step_copy();
+        for place in 0..self.shards.len() {
             for feed in 0..self.feeds.len() {
-                is_news |= self.pull_from(shard, feed);
+                is_news |= self.pull_from(place, feed);
             }
-            for proxy in &mut self.proxies {
-                is_news |= proxy.deliver_to(shard, &mut self.shards[shard]);
-                is_news |= proxy.deliver_from(shard, &mut self.reached);
+            for proxy in 0..self.proxies.len() {
+                is_news |= self.proxies[proxy].deliver_to(place, &mut self.shards[place]);
+                let (proxies, mut scene) = self.proxies();
+                is_news |= proxies[proxy].deliver_from(place, &mut scene);
             }
         }
-        for proxy in &mut self.proxies {
-            is_news |= proxy.step_ask(&self.shards, &mut self.rng, &mut self.reached);
+        self.ask_again();
+        for proxy in (0..self.proxies.len()).flat_map(|proxy| [proxy; MAX_ASKS]) {
+            is_news |= self.ask_of(proxy);
         }
         for index in (0..self.clients.len()).rev() {
             is_news |= self.step_one(index, false);
@@ -70,7 +76,9 @@ impl World {
             assert!(client.watch.position() >= revision, "an open client at rest has a bookmark: {client:?}");
             self.reached.complete += 1;
             self.judge(&client);
-            client.leave(&mut self.proxies[client.proxy], &mut self.reached);
+            let at = client.proxy;
+            let (proxies, mut scene) = self.proxies();
+            client.leave(&mut proxies[at], &mut scene);
         }
     }
 
@@ -94,14 +102,11 @@ impl World {
     pub(crate) fn everybody_leaves(&mut self) {
         self.come_to_rest();
         self.check();
+        let revision = self.histories.last().map(Upstream::revision).unwrap_or_default();
         for proxy in &self.proxies {
-            assert!(proxy.merges.is_empty() && proxy.hubs.is_empty() && proxy.asks.is_empty());
-            assert!(
-                proxy
-                    .from_nodes
-                    .iter()
-                    .all(|queue| !queue.iter().any(|said| !matches!(said, FromNode::Said(_))))
-            );
+            assert!(proxy.merges.is_empty() && proxy.hubs.is_empty() && !proxy.is_asking());
+            assert!(proxy.merges.holes().is_empty(), "every shard has a node at the end");
+            assert_eq!(proxy.merges.frontier(), revision, "a proxy at rest knows how far all have come");
         }
         self.now += self.settings.window.max_age + self.settings.window.min_age + Duration::from_secs(1);
         let Some(upstream) = self.histories.last() else { return };

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use rand::Rng;
 use rand::rngs::StdRng;
-use weir_core::WindowBounds;
 use weir_core::message::Credit;
+use weir_core::{SlotSet, WindowBounds};
 use weir_proxy::hub::HubBounds;
+use weir_proxy::merge::NodeIndex;
 use weir_tests::model::Wanted;
 
 /// Events that one answer of a log holds at most.
@@ -15,7 +16,12 @@ pub(crate) const MAX_LOG: u64 = 4;
 /// The settings of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    pub(crate) nodes: usize,
+    pub(crate) shards: usize,
+    pub(crate) replicas: usize,
+    /// The last replica of all shards is one node.
+    is_wide: bool,
+    /// A node that comes back is another one for the proxies, as one with another address.
+    is_renumbered: bool,
     pub(crate) feeds: usize,
     pub(crate) proxies: usize,
     pub(crate) credit: Credit,
@@ -23,6 +29,8 @@ pub(crate) struct Settings {
     pub(crate) window: WindowBounds,
     pub(crate) hub: HubBounds,
     pub(crate) steps: usize,
+    /// How many of a hundred steps do harm.
+    pub(crate) harm: usize,
     /// Whether upstream is restored from a backup on the way. With two feeds of one mirror that needs what says which
     /// history a statement is of, so it comes with one feed only.
     pub(crate) is_restored: bool,
@@ -33,20 +41,43 @@ pub(crate) struct Settings {
 impl Settings {
     pub(crate) fn draw(rng: &mut StdRng) -> Self {
         let feeds = rng.random_range(1..=2);
+        let (shards, replicas) = (rng.random_range(1..=3), rng.random_range(1..=3));
         Self {
-            nodes: rng.random_range(1..=4),
+            shards,
+            replicas,
+            is_wide: replicas > 1 && rng.random_bool(0.2),
+            is_renumbered: rng.random_bool(0.5),
             feeds,
             proxies: rng.random_range(1..=2),
             credit: Credit(rng.random_range(1..=6)),
-            ring_bytes: pick(rng, &[1, 1_500, 4_000, 1 << 20]),
+            ring_bytes: pick(rng, &[1, 4_000, 1 << 20, 1 << 20]),
             window: window(rng),
             hub: HubBounds {
                 max_events: rng.random_range(1..=6),
                 max_bytes: pick(rng, &[200, 1_000, 1 << 20]),
             },
-            steps: rng.random_range(100..500),
+            steps: rng.random_range(100..300) * (1 + shards * replicas / 2),
+            harm: pick(rng, &[1, 2, 5]),
             is_restored: feeds == 1 && rng.random_bool(0.3),
         }
+    }
+
+    /// The shards.
+    pub(crate) fn slots(&self) -> Vec<SlotSet> {
+        (0..self.shards).map(|shard| SlotSet::of_shard(shard, self.shards)).collect()
+    }
+
+    /// What each node holds: one replica of all shards after the other.
+    pub(crate) fn places(&self) -> Vec<SlotSet> {
+        let alone = self.replicas - usize::from(self.is_wide);
+        let mut places = self.slots().repeat(alone);
+        places.extend(self.is_wide.then_some(SlotSet::ALL));
+        places
+    }
+
+    /// How proxies number a node in one of its lives.
+    pub(crate) fn number(&self, place: usize, life: usize) -> NodeIndex {
+        NodeIndex(if self.is_renumbered { life } else { place })
     }
 }
 
@@ -56,10 +87,10 @@ pub(crate) fn pick<T: Copy>(rng: &mut StdRng, from: &[T]) -> T {
 
 fn window(rng: &mut StdRng) -> WindowBounds {
     WindowBounds {
-        max_age: Duration::from_secs(pick(rng, &[20, 100, 10_000])),
-        max_events: pick(rng, &[1, 4, 10, 1_000]),
+        max_age: Duration::from_secs(pick(rng, &[20, 100, 10_000, 10_000])),
+        max_events: pick(rng, &[1, 4, 10, 1_000, 1_000, 1_000]),
         max_percent_of_live: pick(rng, &[10, 50, 100]),
-        free_bytes: pick(rng, &[0, 2_000, 1 << 20]),
+        free_bytes: pick(rng, &[0, 2_000, 1 << 20, 1 << 20]),
         min_age: Duration::from_secs(pick(rng, &[0, 5])),
     }
 }

@@ -1,7 +1,8 @@
 //! A shard node of the model: the real node, subscribed to every feed.
 
-use weir_core::SlotSet;
 use weir_core::message::FeedMessage;
+use weir_core::{History, SlotSet};
+use weir_proxy::merge::NodeIndex;
 use weir_shard_node::feed::ring::{Next, SubscriberId};
 use weir_shard_node::node::{Node, Outgoing};
 use weir_shard_node::store::Now;
@@ -15,24 +16,27 @@ use crate::settings::Settings;
 pub(crate) struct Shard {
     pub(crate) node: Node,
     pub(crate) slots: SlotSet,
+    /// Counts the starts of all nodes.
+    pub(crate) life: usize,
+    /// How proxies number it.
+    pub(crate) number: NodeIndex,
     id: SubscriberId,
     /// Whether it is subscribed, by feed.
     subscribed: Vec<bool>,
-    /// Which of upstream's histories its content is of.
-    pub(crate) history: usize,
 }
 
 // === impl Shard ===
 
 impl Shard {
-    pub(crate) fn new(index: usize, settings: &Settings) -> Self {
-        let slots = SlotSet::of_shard(index, settings.nodes);
+    /// One that holds nothing yet.
+    pub(crate) fn new((place, life): (usize, usize), slots: SlotSet, settings: &Settings) -> Self {
         Self {
             node: Node::new(slots, settings.window),
             slots,
-            id: SubscriberId(index as u64),
+            life,
+            number: settings.number(place, life),
+            id: SubscriberId(place as u64),
             subscribed: vec![false; settings.feeds],
-            history: 0,
         }
     }
 
@@ -45,15 +49,16 @@ impl Shard {
     ) -> Option<Vec<Outgoing>> {
         if !std::mem::replace(&mut self.subscribed[index], true) {
             let after = self.node.window().map(|window| window.frontier);
-            if after.is_none() {
-                // Without content there is nothing to forget, and nobody tells it.
-                self.history = feed.epoch;
-            }
             if let Some(lack) = feed.ring.subscribe(self.id, after) {
                 reached.led_back += 1;
                 feed.lack(lack);
-                return Some(Vec::new());
             }
+            // Without content there is nothing to forget; the answer to the subscription says which history comes.
+            let history = FeedMessage::Restored(History::new(feed.epoch as u64));
+            let is_empty = after.is_none();
+            return Some(
+                is_empty.then(|| self.node.on_feed(history, now)).into_iter().flatten().flatten().collect(),
+            );
         }
         match feed.ring.next(self.id) {
             Next::Nothing => None,
@@ -63,7 +68,6 @@ impl Shard {
                 Some(Vec::new())
             }
             Next::Message(message) => {
-                self.history += usize::from(matches!(*message, FeedMessage::Restored(_)));
                 reached.relists +=
                     usize::from(matches!(&*message, FeedMessage::List(chunk) if chunk.is_last));
                 match self.node.on_feed(message.narrowed(&self.slots), now) {

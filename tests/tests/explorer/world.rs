@@ -1,22 +1,24 @@
-//! One run: upstream, feeds, shards, proxies and clients, a random schedule, and then a quiet end in which everything
-//! has to come to rest, complete.
+//! One run: upstream, feeds, replicas of shards, proxies and clients, a random schedule, and then a quiet end in which
+//! everything has to come to rest, complete. What goes wrong on the way is in `harm`.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use weir_core::ResourceVersion;
 use weir_core::message::FromNode;
-use weir_proxy::merge::NodeIndex;
+use weir_core::{History, ResourceVersion, SlotSet};
 use weir_shard_node::node::Outgoing;
 use weir_tests::model::{Pod, Upstream, Wanted};
 
 use crate::client::{Around, Client};
 use crate::feed::{Feed, Reading};
-use crate::proxy::Proxy;
+use crate::line::State;
+use crate::proxy::{Proxy, Scene};
 use crate::reached::Reached;
 use crate::settings::{self, Settings, pick};
 use crate::shard::Shard;
+use crate::warm::Copy;
 
 /// A run.
 pub(crate) struct World {
@@ -28,7 +30,16 @@ pub(crate) struct World {
     pub(crate) compacted: ResourceVersion,
     pub(crate) interests: Vec<Wanted>,
     pub(crate) feeds: Vec<Feed>,
+    /// The shards.
+    pub(crate) slots: Vec<SlotSet>,
+    /// The nodes, replicas of one shard or more, by place.
     pub(crate) shards: Vec<Shard>,
+    /// Nodes that take their content from a replica, by place. They take nothing from feeds until then.
+    pub(crate) copies: BTreeMap<usize, Copy>,
+    /// How often nodes have started.
+    pub(crate) lives: usize,
+    /// Lists and copies of single nodes.
+    pub(crate) lists: u64,
     pub(crate) proxies: Vec<Proxy>,
     pub(crate) clients: Vec<Client>,
     pub(crate) uids: u64,
@@ -41,15 +52,20 @@ impl World {
     pub(crate) fn new(seed: u64) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
         let settings = Settings::draw(&mut rng);
-        let shards: Vec<Shard> = (0..settings.nodes).map(|index| Shard::new(index, &settings)).collect();
-        let slots: Vec<_> = shards.iter().map(|shard| shard.slots).collect();
+        let places = settings.places().into_iter().enumerate();
+        let shards: Vec<Shard> =
+            places.map(|(place, slots)| Shard::new((place, place), slots, &settings)).collect();
         let mut world = Self {
             now: Duration::ZERO,
             histories: vec![Upstream::new(ResourceVersion::new(rng.random_range(1..5)))],
             compacted: ResourceVersion::ZERO,
             interests: settings::interests(&mut rng),
             feeds: (0..settings.feeds).map(|index| Feed::new(index, settings.ring_bytes)).collect(),
-            proxies: (0..settings.proxies).map(|index| Proxy::new(index, &settings, slots.clone())).collect(),
+            slots: settings.slots(),
+            copies: BTreeMap::new(),
+            lives: shards.len(),
+            lists: 0,
+            proxies: (0..settings.proxies).map(|index| Proxy::new(index, &settings, &shards)).collect(),
             shards,
             clients: Vec::new(),
             uids: 0,
@@ -57,14 +73,7 @@ impl World {
             rng,
             settings,
         };
-        for index in 0..world.proxies.len() {
-            for shard in 0..world.shards.len() {
-                let slots = world.shards[shard].slots;
-                world.proxies[index].merges.on_session(NodeIndex(shard), slots);
-                let outgoing = world.shards[shard].node.attach(world.proxies[index].session);
-                world.queue(shard, outgoing);
-            }
-        }
+        world.mend_everything();
         world
     }
 
@@ -80,16 +89,21 @@ impl World {
     }
 
     fn step(&mut self) {
+        if self.rng.random_range(0..100) < self.settings.harm {
+            return self.disturb();
+        }
         match self.rng.random_range(0..100) {
-            0..10 => self.write(),
-            10..25 => drop(self.read_feed()),
-            25..50 => drop(self.pull()),
-            50..58 => drop(self.one_to_a_node()),
-            58..76 => drop(self.one_from_a_node()),
-            76..82 => drop(self.ask()),
-            82..85 => self.new_client(),
-            85..97 => drop(self.step_client()),
-            97..98 => self.disturb(),
+            0..8 => self.write(),
+            8..18 => self.some(Self::read_feed),
+            18..44 => self.some(Self::pull),
+            44..54 => self.some(Self::one_to_a_node),
+            54..73 => self.some(Self::one_from_a_node),
+            73..80 => self.some(Self::ask),
+            80..83 => self.new_client(),
+            83..93 => self.some(Self::step_client),
+            93..96 => self.some(Self::step_copy),
+            96..98 => self.mend(),
+            98..99 => self.ask_again(),
             _ => self.pass_time(),
         }
         if self.rng.random_range(0..8) == 0 {
@@ -97,10 +111,21 @@ impl World {
         }
     }
 
+    /// The same a few times, each with somebody else.
+    fn some(&mut self, step: fn(&mut Self) -> bool) {
+        for _ in 0..self.rng.random_range(1..=4) {
+            step(self);
+        }
+    }
+
     /// The invariants of the parts.
-    pub(crate) fn check(&self) {
+    pub(crate) fn check(&mut self) {
         self.shards.iter().for_each(|shard| shard.node.store().check());
-        self.proxies.iter().for_each(|proxy| proxy.merges.check(settings::MAX_LOG as usize));
+        for proxy in &self.proxies {
+            proxy.merges.check(settings::MAX_LOG as usize);
+            let has_hole = !proxy.merges.holes().is_empty() && !proxy.merges.is_empty();
+            self.reached.waited += usize::from(has_hole);
+        }
     }
 
     // --- upstream and feeds
@@ -141,40 +166,6 @@ impl World {
         self.feeds[index].read(&reading, &mut self.rng)
     }
 
-    fn disturb(&mut self) {
-        let feed = self.rng.random_range(0..self.feeds.len());
-        let shard = self.rng.random_range(0..self.shards.len());
-        match self.rng.random_range(0..10) {
-            8 | 9 if !self.settings.is_restored => {
-                let proxy = self.rng.random_range(0..self.proxies.len());
-                self.proxies[proxy].lose_session(shard, &mut self.shards[shard], &mut self.reached);
-            }
-            0 => self.feeds[feed].reconnect(),
-            1 => self.feeds[feed].relist(),
-            2 => self.compacted = self.histories.last().map(Upstream::revision).unwrap_or_default(),
-            3 => self.feeds[feed].ring.shrink(),
-            4 | 5 => self.shards[shard].break_off(feed),
-            _ if self.settings.is_restored => self.restore(),
-            _ => {}
-        }
-    }
-
-    /// Upstream comes back from a backup. Feeds notice when they read next.
-    fn restore(&mut self) {
-        let epoch = self.histories.len() - 1;
-        // One at a time: shards that missed two are told once, and the model counts.
-        if self.shards.iter().any(|shard| shard.history != epoch) {
-            return;
-        }
-        let last = &self.histories[epoch];
-        let (start, end) = (last.history().start().get(), last.revision().get());
-        let at = ResourceVersion::new(self.rng.random_range(start..=end));
-        let restored = last.restored(at);
-        self.histories.push(restored);
-        self.compacted = ResourceVersion::ZERO;
-        self.reached.restored += 1;
-    }
-
     // --- shards
 
     fn pull(&mut self) -> bool {
@@ -183,21 +174,26 @@ impl World {
         self.pull_from(shard, feed)
     }
 
-    pub(crate) fn pull_from(&mut self, shard: usize, feed: usize) -> bool {
-        let before = self.shards[shard].history;
-        let outgoing = self.shards[shard].pull((feed, &mut self.feeds[feed]), self.now, &mut self.reached);
-        if self.shards[shard].history != before {
-            self.clients.iter_mut().for_each(Client::cut);
+    pub(crate) fn pull_from(&mut self, place: usize, feed: usize) -> bool {
+        if self.copies.contains_key(&place) {
+            return false;
         }
+        let outgoing = self.shards[place].pull((feed, &mut self.feeds[feed]), self.now, &mut self.reached);
+        let history = self.shards[place].node.store().history();
+        let is_over = |client: &&mut Client| History::new(client.epoch as u64) < history;
+        self.clients.iter_mut().filter(is_over).for_each(Client::cut);
         let is_news = outgoing.is_some();
-        self.queue(shard, outgoing.unwrap_or_default());
+        self.queue(place, outgoing.unwrap_or_default());
         is_news
     }
 
-    fn queue(&mut self, shard: usize, outgoing: Vec<Outgoing>) {
+    /// What a node said is on its way.
+    pub(crate) fn queue(&mut self, place: usize, outgoing: Vec<Outgoing>) {
         for (session, said) in outgoing {
             let proxy = self.proxies.iter_mut().find(|proxy| proxy.session == session);
-            proxy.expect("sessions are those of proxies").from_nodes[shard].push_back(said);
+            let line = &mut proxy.expect("sessions are those of proxies").lines[place];
+            assert_eq!(line.state, State::Up, "a node has forgotten a session that broke");
+            line.from_node.push_back(said);
         }
     }
 
@@ -210,30 +206,55 @@ impl World {
 
     // --- proxies
 
+    /// The proxies, and what they have around them.
+    pub(crate) fn proxies(&mut self) -> (&mut [Proxy], Scene<'_>) {
+        let scene = Scene { nodes: &self.shards, slots: &self.slots, reached: &mut self.reached };
+        (&mut self.proxies, scene)
+    }
+
     fn one_to_a_node(&mut self) -> bool {
-        let (proxy, node) = self.draw_session();
-        self.proxies[proxy].deliver_to(node, &mut self.shards[node])
+        let (proxy, place) = self.draw_session();
+        self.proxies[proxy].deliver_to(place, &mut self.shards[place])
     }
 
     fn one_from_a_node(&mut self) -> bool {
-        let (proxy, node) = self.draw_session();
-        self.proxies[proxy].deliver_from(node, &mut self.reached)
+        let (proxy, place) = self.draw_session();
+        let (proxies, mut scene) = self.proxies();
+        proxies[proxy].deliver_from(place, &mut scene)
     }
 
     fn ask(&mut self) -> bool {
         let proxy = self.rng.random_range(0..self.proxies.len());
-        self.proxies[proxy].step_ask(&self.shards, &mut self.rng, &mut self.reached)
+        self.ask_of(proxy)
     }
 
-    fn draw_session(&mut self) -> (usize, usize) {
+    pub(crate) fn ask_of(&mut self, proxy: usize) -> bool {
+        let mut scene = Scene { nodes: &self.shards, slots: &self.slots, reached: &mut self.reached };
+        self.proxies[proxy].step_ask(&mut scene, &mut self.rng)
+    }
+
+    /// Every proxy asks again what could not be answered.
+    pub(crate) fn ask_again(&mut self) {
+        let (proxies, mut scene) = self.proxies();
+        for proxy in proxies {
+            proxy.tell(&mut scene, weir_proxy::merge::Merges::ask_again);
+        }
+    }
+
+    pub(crate) fn draw_session(&mut self) -> (usize, usize) {
         (self.rng.random_range(0..self.proxies.len()), self.rng.random_range(0..self.shards.len()))
     }
 
-    /// Whether every shard, and what this proxy heard of each, is of the same history.
+    /// Whether no node is of a later history than this proxy, and none is about to say so.
     fn is_of_one_history(&self, proxy: usize) -> bool {
-        let is_restored = |said: &FromNode| matches!(said, FromNode::Restored { .. });
-        self.shards.iter().all(|shard| shard.history == self.shards[0].history)
-            && !self.proxies[proxy].from_nodes.iter().flatten().any(is_restored)
+        let Proxy { merges, lines, .. } = &self.proxies[proxy];
+        let is_later = |said: &FromNode| match said {
+            FromNode::Restored { history, .. } | FromNode::History(history) => *history > merges.history(),
+            FromNode::Said(_) | FromNode::Live { .. } | FromNode::Left { .. } => false,
+            FromNode::NotMine(_) | FromNode::TooOld(_) => false,
+        };
+        self.shards.iter().all(|shard| shard.node.store().history() <= merges.history())
+            && !lines.iter().flat_map(|line| &line.from_node).any(is_later)
     }
 
     // --- clients
@@ -246,14 +267,17 @@ impl World {
         if !self.is_of_one_history(proxy) || frontier < start {
             return;
         }
-        let after = match self.rng.random_range(0..4) {
-            0 => frontier,
-            1 => ResourceVersion::new(frontier.get() + self.rng.random_range(0..3)),
+        let epoch = self.proxies[proxy].merges.history().get() as usize;
+        let recent = start.get().max(frontier.get().saturating_sub(8));
+        let after = match self.rng.random_range(0..8) {
+            0..3 => frontier,
+            3 => ResourceVersion::new(frontier.get() + self.rng.random_range(0..3)),
+            4..6 => ResourceVersion::new(self.rng.random_range(recent..=frontier.get())),
             _ => ResourceVersion::new(self.rng.random_range(start.get()..=frontier.get())),
         };
-        let mut client = Client::new((proxy, wanted), self.shards[0].history, after);
+        let mut client = Client::new((proxy, wanted), epoch, after);
         let is_list = self.rng.random_bool(0.4);
-        if is_list && !client.start_list(&self.around(proxy, wanted)) {
+        if is_list && !client.start_list(&mut self.around(proxy, wanted)) {
             return;
         }
         self.clients.push(client);
@@ -273,7 +297,7 @@ impl World {
         let mut around = self.around(client.proxy, client.wanted);
         let is_news = client.step(&mut around);
         if goes {
-            client.leave(around.proxy, around.reached);
+            client.leave(around.proxy, &mut around.scene);
         }
         if client.is_ended() {
             self.judge(&client);
@@ -289,9 +313,8 @@ impl World {
         Around {
             wanted: &self.interests[wanted],
             proxy: &mut self.proxies[proxy],
-            shards: &self.shards,
+            scene: Scene { nodes: &self.shards, slots: &self.slots, reached: &mut self.reached },
             rng: &mut self.rng,
-            reached: &mut self.reached,
         }
     }
 }
