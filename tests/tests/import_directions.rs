@@ -11,7 +11,8 @@ const CRATES: [(&str, &[&str]); 10] = [
     ("proto", &["weir-core"]),
     ("daemon", &["weir-core", "weir-proto"]),
     ("upstream", &["weir-core", "weir-proto", "weir-daemon"]),
-    ("shard-node", &["weir-core", "weir-proto", "weir-daemon", "weir-upstream"]),
+    // The simulation is the upstream of its tests.
+    ("shard-node", &["weir-core", "weir-proto", "weir-daemon", "weir-upstream", "weir-sim"]),
     ("proxy", &["weir-core", "weir-proto", "weir-daemon", "weir-upstream", "weir-shard-node"]),
     ("sim", &["weir-core"]),
     // It measures the others; only cli reads from it.
@@ -55,9 +56,14 @@ const FLOWS: [(&str, Flow); 2] = [
             ("store", &[]),
             ("node", &["store"]),
             ("feed", &[]),
+            ("refusal", &[]),
+            ("nodes", &[]),
+            ("feeds", &["feed"]),
             ("subscriber", &["feed", "node"]),
-            ("host", &["node"]),
-            ("rpc", &["host", "node"]),
+            ("warm", &["store", "node", "nodes"]),
+            ("remote", &["feed", "feeds", "refusal", "node", "nodes", "subscriber", "warm"]),
+            ("host", &["feed", "feeds", "node", "nodes", "remote"]),
+            ("rpc", &["feed", "feeds", "refusal", "node", "host"]),
         ],
     ),
     (
