@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use clap::Args;
 use http::Uri;
 use weir_core::GroupResource;
+use weir_core::policy::MirrorPolicy;
 use weir_daemon::Lifecycle;
 use weir_daemon::members::{Members, NodeAddress, StaticNode, SystemResolver};
 use weir_daemon::peer::{PeerFiles, PeerTls};
 use weir_daemon::telemetry::{self, LogFormat};
-use weir_proxy::mirror::registry::MirrorPolicy;
 use weir_upstream::{Origin, Upstream, UpstreamOptions};
 
 use crate::fault::Fault;

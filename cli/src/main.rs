@@ -8,6 +8,7 @@ mod fault;
 mod process;
 mod proxy;
 mod serve;
+mod shard;
 
 use std::process::ExitCode;
 
@@ -36,6 +37,8 @@ struct Arguments {
 enum Command {
     /// Serve lists and watches of a cluster from memory, and pass everything else through.
     Serve(Box<serve::ServeArguments>),
+    /// Hold one shard of every mirror, for proxies in other processes.
+    Shard(Box<shard::ShardArguments>),
     /// Serve clients from shard nodes in other processes.
     Proxy(Box<proxy::ProxyArguments>),
     /// Make certificates with which weir's own processes know each other, for a trial.
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
     let ended = process::block_on(async move {
         match command {
             Command::Serve(arguments) => serve::serve(*arguments).await,
+            Command::Shard(arguments) => shard::shard(*arguments).await,
             Command::Proxy(arguments) => proxy::proxy(*arguments).await,
             Command::Certs(arguments) => certs::certs(&arguments),
             Command::Dev(arguments) => dev::dev(*arguments).await,

@@ -1,6 +1,5 @@
 //! All mirrors of this process: which resources may be mirrored, which are, and how far they are.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +7,7 @@ use dashmap::DashMap;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{info, warn};
+use weir_core::policy::MirrorPolicy;
 use weir_core::{GroupResource, GroupVersionResource, SlotSet, WindowBounds};
 use weir_daemon::Lifecycle;
 use weir_proto::session::Unmirrored;
@@ -28,17 +28,6 @@ use crate::shards::Shards;
 
 /// How long a resource that could not be described is left alone.
 const DESCRIBE_AGAIN: Duration = Duration::from_secs(5);
-
-/// Resources that are never mirrored unless they are named: their objects change all the time and nobody watches them, or
-/// upstream keeps no cache of them.
-const NEVER_UNASKED: [&str; 4] = ["events", "events.events.k8s.io", "leases.coordination.k8s.io", "secrets"];
-
-/// What is mirrored.
-#[derive(Clone, Debug, Default)]
-pub struct MirrorPolicy {
-    /// Resources named in the configuration.
-    pub named: BTreeSet<GroupResource>,
-}
 
 /// Where the shards of a mirror are.
 #[derive(Clone, Debug)]
@@ -128,9 +117,7 @@ impl Mirrors {
 
     /// Whether the resource may be mirrored.
     pub fn allows(&self, resource: &GroupVersionResource) -> bool {
-        let named = resource.group_resource();
-        self.policy.named.contains(&named)
-            || (self.policy.named.is_empty() && !NEVER_UNASKED.contains(&named.to_string().as_str()))
+        self.policy.allows(resource)
     }
 
     /// How far the mirror of a resource is; `None` if nobody has asked for one.

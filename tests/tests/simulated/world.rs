@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, interval, timeout};
 use tokio_rustls::TlsAcceptor;
+use weir_core::policy::MirrorPolicy;
 use weir_core::{GroupResource, ResourceVersion, WindowBounds};
 use weir_daemon::tls::ServerTls;
 use weir_daemon::{Lifecycle, Listener, SocketOptions, StopCause};
@@ -19,7 +20,7 @@ use weir_proxy::auth::Authorizer;
 use weir_proxy::http::answer::Proxy;
 use weir_proxy::http::server::Server as ProxyServer;
 use weir_proxy::mirror::Mirror;
-use weir_proxy::mirror::registry::{Backing, MirrorPolicy, Mirrors, State};
+use weir_proxy::mirror::registry::{Backing, Mirrors, State};
 use weir_proxy::passthrough::Passthrough;
 use weir_sim::{Churn, ChurnShape, ClusterConfig, RequestLine, Right, Sim, SimConfig, User};
 use weir_upstream::{Origin, Upstream, UpstreamOptions};
@@ -120,9 +121,8 @@ impl World {
         let urls = instances.iter().map(|one| format!("https://{}", one.server.address).parse().unwrap());
         let options = UpstreamOptions { origin, urls: urls.collect() };
         let upstream = Upstream::load(options, &lifecycle).await.unwrap();
-        let policy = MirrorPolicy {
-            named: settings.mirrors.iter().map(|name| GroupResource::parse(name)).collect(),
-        };
+        let policy =
+            MirrorPolicy { named: settings.mirrors.iter().map(|name| GroupResource::parse(name)).collect() };
         let backing = Backing::Local { shards: settings.shards, bounds: settings.bounds };
         let mirrors = Arc::new(Mirrors::new(upstream.clone(), lifecycle.clone(), (policy, backing)));
         timeout(LIMIT, mirrors.start_named()).await.expect("mirrors ready in time").unwrap();
