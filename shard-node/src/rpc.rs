@@ -84,7 +84,7 @@ impl Shard for ShardService {
     }
 
     async fn list(&self, request: Request<wire::List>) -> Result<Response<Self::ListStream>, Status> {
-        access::check(request.extensions(), Method::Read)?;
+        let caller = access::check(request.extensions(), Method::Read)?;
         let list = List::try_from(request.into_inner())?;
         let (out, answers) = out::channel(&self.0.lifecycle);
         self.0.metrics.lists.inc();
@@ -92,7 +92,7 @@ impl Shard for ShardService {
             Err(unanswered) => out.answer((&ListAnswer::Unanswered(unanswered)).into()),
             Ok(hosted) => {
                 let request = list.resolve(hosted.spec.schema.table())?;
-                let task = list::run(self.0.clone(), hosted, request, out);
+                let task = list::run((self.0.clone(), caller), hosted, request, out);
                 self.0.lifecycle.spawn("list", task);
             }
         }
@@ -100,7 +100,7 @@ impl Shard for ShardService {
     }
 
     async fn log(&self, request: Request<wire::Log>) -> Result<Response<Self::LogStream>, Status> {
-        access::check(request.extensions(), Method::Read)?;
+        let caller = access::check(request.extensions(), Method::Read)?;
         let log = Log::try_from(request.into_inner())?;
         let (out, answers) = out::channel(&self.0.lifecycle);
         self.0.metrics.logs.inc();
@@ -108,7 +108,7 @@ impl Shard for ShardService {
             Err(unanswered) => out.answer((&LogAnswer::Unanswered(unanswered)).into()),
             Ok(hosted) => {
                 let request = log.resolve(hosted.spec.schema.table())?;
-                let task = log::run(self.0.clone(), hosted, request, out);
+                let task = log::run((self.0.clone(), caller), hosted, request, out);
                 self.0.lifecycle.spawn("log", task);
             }
         }
@@ -116,11 +116,11 @@ impl Shard for ShardService {
     }
 
     async fn count(&self, request: Request<wire::Count>) -> Result<Response<wire::CountAnswer>, Status> {
-        access::check(request.extensions(), Method::Read)?;
+        let caller = access::check(request.extensions(), Method::Read)?;
         let count = Count::try_from(request.into_inner())?;
         let found = self.0.find(&count.range.mirror, &count.range.slots);
         let counted = match found {
-            Ok(hosted) => self.0.bulk.count(&hosted.cell, count.resolve()).await,
+            Ok(hosted) => self.0.bulk.count(caller, (&hosted.cell, count.resolve())).await,
             Err(unanswered) => Err(unanswered),
         };
         let answer = match counted {

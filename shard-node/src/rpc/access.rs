@@ -13,12 +13,12 @@ pub(super) enum Method {
     Read,
 }
 
-/// Refuses who may not ask.
-pub(super) fn check(extensions: &Extensions, method: Method) -> Result<(), Status> {
+/// Who asks; refuses who may not.
+pub(super) fn check(extensions: &Extensions, method: Method) -> Result<Caller, Status> {
     let caller = Caller::of(extensions).ok_or_else(|| Status::unauthenticated("the caller is not known"))?;
     match (caller, method) {
         (Caller::Proxy | Caller::Trusted, Method::Session | Method::Read)
-        | (Caller::Shard { .. }, Method::Read) => Ok(()),
+        | (Caller::Shard { .. }, Method::Read) => Ok(caller),
         (Caller::Shard { .. }, Method::Session) => Err(Status::permission_denied("sessions are for proxies")),
     }
 }

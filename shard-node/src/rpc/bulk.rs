@@ -1,42 +1,51 @@
 //! How many snapshots and logs are read at once, and how one is read without keeping a thread: a piece at a time, with the
 //! other tasks in between. Live delivery waits for one piece at most.
 
-use std::sync::Arc;
-
 use tokio::sync::{Semaphore, SemaphorePermit};
 use weir_core::message::{CountRequest, SnapshotStart, Unanswered};
+use weir_daemon::peer::Caller;
 
 use crate::node::cell::NodeCell;
 
-/// Answers under way at once; the next one waits. Each holds a piece of up to 2,000 objects by reference and a message or
-/// two of `BATCH_BYTES`: 64 × 2 × 256 KiB = 32 MiB.
-const AT_ONCE: usize = 64;
+/// Answers under way at once for proxies; the next one waits. Each holds a piece of up to 2,000 objects by reference and a
+/// message or two of `BATCH_BYTES`: 64 × 2 × 256 KiB = 32 MiB.
+const FOR_PROXIES: usize = 64;
+
+/// The same for nodes that start: they copy everything, and clients of proxies wait for lists meanwhile.
+const FOR_NODES: usize = 8;
 
 /// The room for answers of many pieces.
-#[derive(Clone, Debug)]
-pub(super) struct Bulk(Arc<Semaphore>);
+#[derive(Debug)]
+pub(super) struct Bulk {
+    proxies: Semaphore,
+    nodes: Semaphore,
+}
 
 // === impl Bulk ===
 
 impl Default for Bulk {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(AT_ONCE)))
+        Self { proxies: Semaphore::new(FOR_PROXIES), nodes: Semaphore::new(FOR_NODES) }
     }
 }
 
 impl Bulk {
     /// Waits for room, which lasts as long as the permit.
-    pub(super) async fn enter(&self) -> SemaphorePermit<'_> {
-        self.0.acquire().await.expect("never closed")
+    pub(super) async fn enter(&self, caller: Caller) -> SemaphorePermit<'_> {
+        let room = match caller {
+            Caller::Proxy | Caller::Trusted => &self.proxies,
+            Caller::Shard { .. } => &self.nodes,
+        };
+        room.acquire().await.expect("never closed")
     }
 
     /// How many objects there were.
     pub(super) async fn count(
         &self,
-        cell: &NodeCell,
-        mut request: CountRequest,
+        caller: Caller,
+        (cell, mut request): (&NodeCell, CountRequest),
     ) -> Result<usize, Unanswered> {
-        let _room = self.enter().await;
+        let _room = self.enter(caller).await;
         let mut total = 0;
         loop {
             let (count, next) = cell.count_piece(&request)?;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tonic::Status;
 use weir_core::message::{SnapshotChunk, SnapshotRequest, SnapshotStart, Unanswered};
 use weir_core::{Object, ObjectKey};
+use weir_daemon::peer::Caller;
 use weir_proto::limits::BATCH_BYTES;
 use weir_proto::read::ListAnswer;
 use weir_proto::wire;
@@ -25,7 +26,7 @@ struct Listing {
 
 /// Answers until the end, the number of objects that was asked for, or the piece that cannot be answered.
 pub(super) async fn run(
-    serving: Arc<Serving>,
+    (serving, caller): (Arc<Serving>, Caller),
     hosted: Arc<Hosted>,
     request: SnapshotRequest,
     out: Out<wire::ListAnswer>,
@@ -34,7 +35,7 @@ pub(super) async fn run(
         biased;
         () = out.gone() => return,
         () = out.stopping() => return out.end(Lost::Stopping.into()).await,
-        room = serving.bulk.enter() => room,
+        room = serving.bulk.enter(caller) => room,
     };
     let listing = Listing { cell: hosted.cell.clone(), request };
     if let Err(lost) = listing.answer(&out).await {

@@ -7,6 +7,7 @@ use tonic::Status;
 use weir_core::ResourceVersion;
 use weir_core::message::{InterestEvent, LogRequest};
 use weir_core::statement::Statement;
+use weir_daemon::peer::Caller;
 use weir_proto::limits::BATCH_BYTES;
 use weir_proto::read::LogAnswer;
 use weir_proto::{MirrorRange, wire};
@@ -26,7 +27,7 @@ struct Replay {
 
 /// Answers until `to`, the frontier, or the piece that cannot be answered.
 pub(super) async fn run(
-    serving: Arc<Serving>,
+    (serving, caller): (Arc<Serving>, Caller),
     hosted: Arc<Hosted>,
     request: LogRequest,
     out: Out<wire::LogAnswer>,
@@ -35,7 +36,7 @@ pub(super) async fn run(
         biased;
         () = out.gone() => return,
         () = out.stopping() => return out.end(Lost::Stopping.into()).await,
-        room = serving.bulk.enter() => room,
+        room = serving.bulk.enter(caller) => room,
     };
     let range = MirrorRange { mirror: hosted.resource().clone(), slots: request.slots };
     let replay = Replay { cell: hosted.cell.clone(), range, request };

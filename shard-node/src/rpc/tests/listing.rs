@@ -275,6 +275,21 @@ async fn readers_beyond_the_room_wait_for_their_turn() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn nodes_that_copy_take_no_room_from_proxies() {
+    let pod = |number: usize| Pod { padding: 5_000, ..Pod::new("ns", &format!("pod-{number:05}"), "u") };
+    let (node, _pods) = Node::with_pods((0..200).map(|number| pod(number).object(9)).collect());
+    let mut client = node.client();
+    let mut copies = Vec::new();
+    for index in 0..100 {
+        let caller = Caller::Shard { index, count: 100 };
+        copies.push(client.list(of(caller, question(10, usize::MAX))).await.unwrap().into_inner());
+    }
+    let start = tokio::time::Instant::now();
+    assert_eq!(list(&mut client, 10, usize::MAX).await.unwrap().len(), 200);
+    assert!(start.elapsed() < Duration::from_secs(1), "it waited for {:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn behind_the_last_object_there_is_the_end() {
     let (node, _pods) = Node::with_pods(pods(3));
     let from = Some(SnapshotStart::Behind(ObjectKey::new("ns", "pod-00002")));
