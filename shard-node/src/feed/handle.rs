@@ -1,40 +1,52 @@
 //! What a feed's reader and its subscribers share: the ring, and the wake-ups between them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
-use weir_core::ResourceVersion;
-use weir_core::message::FeedMessage;
+use tokio::time::{Instant, MissedTickBehavior};
+use weir_core::message::{FeedMessage, ListChunk};
 use weir_core::mirror::MirrorFacts;
+use weir_core::{History, ResourceVersion, SourceId};
 
+use super::metrics::FeedCounters;
 use super::prove::Questions;
-use super::ring::{Lack, Next, Ring, SubscriberId};
+use super::ring::{self, Next, Ring, RingBounds, Standing, SubscriberId, Wanted};
 use super::scope::ScopeContent;
+use super::subscription::Subscription;
 
-/// Object bytes that a ring holds: at 1,000 changes a second of 4 KiB each, 16 seconds for a subscriber that lags.
-const RING_BYTES: usize = 64 << 20;
+/// What the ring of a feed holds.
+const BOUNDS: RingBounds = RingBounds {
+    // At 1,000 changes a second of 4 KiB each, 16 seconds for a subscriber that lags.
+    log_bytes: 64 << 20,
+    // 70,000 pods of 7 KiB: up to here a list is kept whole for those that come a little later. Of a larger one no more
+    // than this is read ahead of its slowest reader.
+    list_bytes: 512 << 20,
+};
+
+/// How often what was kept long enough is looked for.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Names of subscribers that the feed gives begin here; below are those that its own process chooses.
+const FIRST_GIVEN_ID: u64 = 1 << 32;
 
 /// A feed, shared between its reader and its subscribers.
 #[derive(Debug)]
 pub struct FeedHandle {
     ring: Mutex<Ring>,
-    /// Counts what was pushed, so that a subscriber can wait for more.
-    pushed: watch::Sender<u64>,
-    /// A subscriber has read.
+    /// Counts changes of the ring, so that a subscriber can wait for more.
+    changed: watch::Sender<u64>,
+    /// A subscriber has read, or is gone.
     read: Notify,
-    /// What subscribers lack.
-    wanted: Mutex<Wanted>,
-    wanted_changed: Notify,
+    /// A subscriber began to lack something.
+    wants_more: Notify,
+    source: watch::Sender<Option<SourceId>>,
     facts: watch::Sender<Option<Arc<MirrorFacts>>>,
     questions: Questions,
-}
-
-/// What subscribers lack, joined: one answer serves all.
-#[derive(Debug, Default)]
-struct Wanted {
-    log: Option<ResourceVersion>,
-    list: bool,
+    counters: FeedCounters,
+    next_id: AtomicU64,
 }
 
 // === impl FeedHandle ===
@@ -42,82 +54,101 @@ struct Wanted {
 impl FeedHandle {
     /// A feed that has read nothing; its reader answers the questions.
     pub fn new(questions: Questions) -> Self {
+        Self::bounded(questions, BOUNDS)
+    }
+
+    /// The same with other bounds.
+    pub fn bounded(questions: Questions, bounds: RingBounds) -> Self {
         Self {
             questions,
-            ring: Mutex::new(Ring::new(RING_BYTES)),
-            pushed: watch::Sender::new(0),
+            ring: Mutex::new(Ring::new(bounds)),
+            changed: watch::Sender::new(0),
             read: Notify::new(),
-            wanted: Mutex::default(),
-            wanted_changed: Notify::new(),
+            wants_more: Notify::new(),
+            source: watch::Sender::new(None),
             facts: watch::Sender::new(None),
+            counters: FeedCounters::default(),
+            next_id: AtomicU64::new(FIRST_GIVEN_ID),
         }
     }
 
-    /// Adds what was read.
-    pub fn push(&self, message: FeedMessage) {
-        if matches!(&message, FeedMessage::List(chunk) if chunk.seq == 0) {
-            // Who wants a list so far will read this one from its beginning.
-            self.wanted.lock().list = false;
-        }
-        self.ring.lock().push(message);
-        self.pushed.send_modify(|count| *count = count.wrapping_add(1));
+    /// Counts where the mirror's earlier feeds counted.
+    #[must_use]
+    pub fn counted_by(self, counters: FeedCounters) -> Self {
+        Self { counters, ..self }
     }
 
-    /// Waits until a list chunk can be added without passing a subscriber.
-    pub async fn room(&self) {
-        loop {
-            let read = self.read.notified();
-            if self.ring.lock().has_room() {
-                return;
-            }
-            read.await;
-        }
+    /// What the feed counts.
+    pub fn counters(&self) -> &FeedCounters {
+        &self.counters
     }
 
-    /// Subscribes from a position; what the ring cannot lead on from there, the reader is asked to read again.
-    pub fn subscribe(&self, id: SubscriberId, after: Option<ResourceVersion>) {
-        let lack = self.ring.lock().subscribe(id, after);
-        let mut wanted = self.wanted.lock();
-        match lack {
-            None => return,
-            Some(Lack::Log(after)) => wanted.log = Some(wanted.log.map_or(after, |other| other.min(after))),
-            Some(Lack::List) => wanted.list = true,
-        }
-        drop(wanted);
-        self.wanted_changed.notify_one();
+    // --- what a subscriber is told before the first message
+
+    /// The upstream watch that is read; `None` while there is none.
+    pub fn source(&self) -> Option<SourceId> {
+        *self.source.borrow()
     }
 
-    /// What comes next for a subscriber; waits for it.
+    /// How far the feed has come; `None` where it has read nothing.
+    pub fn position(&self) -> Option<ResourceVersion> {
+        self.ring.lock().position()
+    }
+
+    /// Which of upstream's histories is read, as far as the feed knows.
+    pub fn history(&self) -> History {
+        self.ring.lock().history()
+    }
+
+    /// What answers repeat, once known.
+    pub fn facts(&self) -> watch::Receiver<Option<Arc<MirrorFacts>>> {
+        self.facts.subscribe()
+    }
+
+    // --- subscribers
+
+    /// A subscriber that is gone when the value is dropped.
+    pub fn open(self: &Arc<Self>, standing: Standing) -> Subscription {
+        let id = SubscriberId(self.next_id.fetch_add(1, Ordering::Relaxed));
+        Subscription::new(self.clone(), id, standing)
+    }
+
+    /// How many subscribers there are.
+    pub fn subscribers(&self) -> usize {
+        self.ring.lock().subscribers()
+    }
+
+    /// A subscriber comes, or comes again, with what it has; what the ring cannot lead on from there, the reader is asked
+    /// to read again.
+    pub fn subscribe(&self, id: SubscriberId, standing: Standing) {
+        self.change(|ring| ring.subscribe(id, standing));
+        // A backfill no longer waits for its readers when others need their own.
+        self.read.notify_waiters();
+    }
+
+    /// A subscriber is gone; nothing waits for it any more.
+    pub fn unsubscribe(&self, id: SubscriberId) {
+        self.change(|ring| ring.unsubscribe(id));
+        self.read.notify_waiters();
+    }
+
+    /// What comes next for a subscriber; waits for it. Dropping the future loses nothing.
     pub async fn next(&self, id: SubscriberId) -> Next {
-        let mut pushed = self.pushed.subscribe();
+        let mut changed = self.changed.subscribe();
         loop {
-            pushed.mark_unchanged();
-            let next = self.ring.lock().next(id);
+            changed.mark_unchanged();
+            let next = self.take(id);
             if let Next::Nothing = next {
                 // The sender lives in self, so the channel cannot close.
-                let _ = pushed.changed().await;
+                let _ = changed.changed().await;
                 continue;
             }
-            self.read.notify_one();
+            self.read.notify_waiters();
             return next;
         }
     }
 
-    /// Drops what every subscriber has read.
-    pub fn shrink(&self) {
-        self.ring.lock().shrink();
-    }
-
-    /// What a subscriber lacks; waits until one lacks something. A log comes first: a list ends what the log could lead on.
-    pub async fn wanted(&self) -> Lack {
-        loop {
-            let changed = self.wanted_changed.notified();
-            if let Some(lack) = self.wanted.lock().take() {
-                return lack;
-            }
-            changed.await;
-        }
-    }
+    // --- questions
 
     /// Upstream's newest revision, as the feed's own instance answers it after this call began; see [`Questions::newest`].
     pub async fn newest(&self, catch_up: bool) -> Option<ResourceVersion> {
@@ -129,22 +160,93 @@ impl FeedHandle {
         self.questions.scope(namespace).await
     }
 
+    // --- the reader
+
+    /// Changes the ring and wakes whom it concerns.
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut Ring) -> T) -> T {
+        let mut ring = self.ring.lock();
+        let result = change(&mut ring);
+        let wants_more = ring.take_wants_more();
+        drop(ring);
+        self.changed.send_modify(|count| *count = count.wrapping_add(1));
+        if wants_more {
+            self.wants_more.notify_one();
+        }
+        result
+    }
+
+    /// Looks at the ring.
+    pub(super) fn look<T>(&self, look: impl FnOnce(&Ring) -> T) -> T {
+        look(&self.ring.lock())
+    }
+
+    /// What subscribers lack, once `can_start` takes something of it.
+    pub(super) async fn wanted(&self, can_start: impl Fn(&Wanted) -> bool) -> Wanted {
+        loop {
+            let more = self.wants_more.notified();
+            let wanted = self.look(Ring::wanted);
+            if can_start(&wanted) {
+                return wanted;
+            }
+            more.await;
+        }
+    }
+
+    /// Adds a chunk of the list that is being read once its readers have made room.
+    pub(super) async fn push_list(&self, chunk: ListChunk) {
+        let message = FeedMessage::List(chunk);
+        let bytes = ring::bytes_of(&message);
+        let FeedMessage::List(chunk) = message else { return };
+        self.until(|ring| ring.has_list_room(bytes)).await;
+        self.change(|ring| ring.push_list(chunk));
+    }
+
+    /// Waits until more of a backfill can be read.
+    pub(super) async fn backfill_room(&self) {
+        self.until(|ring| ring.has_backfill_room()).await;
+    }
+
+    pub(super) fn set_source(&self, source: Option<SourceId>) {
+        self.source.send_replace(source);
+    }
+
     /// Publishes what answers repeat.
-    pub fn set_facts(&self, facts: MirrorFacts) {
+    pub(super) fn set_facts(&self, facts: MirrorFacts) {
         self.facts.send_replace(Some(Arc::new(facts)));
     }
 
-    /// What answers repeat, once known.
-    pub fn facts(&self) -> watch::Receiver<Option<Arc<MirrorFacts>>> {
-        self.facts.subscribe()
+    /// Lets time pass in the ring; runs until dropped.
+    pub(super) async fn keep_house(&self) {
+        let started = Instant::now();
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tick.tick().await;
+            self.change(|ring| ring.pass_time(started.elapsed()));
+            self.read.notify_waiters();
+        }
     }
-}
 
-// === impl Wanted ===
+    fn take(&self, id: SubscriberId) -> Next {
+        let mut ring = self.ring.lock();
+        let next = ring.next(id);
+        let wants_more = ring.take_wants_more();
+        drop(ring);
+        if wants_more {
+            self.wants_more.notify_one();
+            // It may have left what it was reading.
+            self.read.notify_waiters();
+        }
+        next
+    }
 
-impl Wanted {
-    fn take(&mut self) -> Option<Lack> {
-        let log = self.log.take().map(Lack::Log);
-        log.or_else(|| std::mem::take(&mut self.list).then_some(Lack::List))
+    async fn until(&self, is_so: impl Fn(&mut Ring) -> bool) {
+        loop {
+            let read = self.read.notified();
+            if is_so(&mut self.ring.lock()) {
+                return;
+            }
+            read.await;
+        }
     }
 }

@@ -2,6 +2,7 @@
 //! the inconsistent rest that upstream offers then is never taken.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http_body_util::BodyExt;
 use weir_core::message::{ListChunk, ListId};
@@ -11,6 +12,9 @@ use weir_core::object::list_reader::{ListEnvelope, ListError, ListReader};
 use weir_core::{Object, ResourceVersion};
 use weir_upstream::Connection;
 
+use super::facts;
+use super::failure::{ReadError, within};
+use super::handle::FeedHandle;
 use super::request::{self, RequestError};
 
 /// Objects a page.
@@ -63,6 +67,54 @@ pub struct Listing<'a> {
     next: Option<String>,
 }
 
+/// A whole list on its way into the ring: the pages are read as its readers make room.
+#[derive(Debug)]
+pub(super) struct WholeList {
+    pub(super) connection: Arc<Connection>,
+    pub(super) spec: Arc<MirrorSpec>,
+    pub(super) feed: Arc<FeedHandle>,
+    /// How long upstream may take for a page.
+    pub(super) answer: Duration,
+}
+
+/// What a whole list was.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Listed {
+    /// Its revision.
+    pub(super) at: ResourceVersion,
+    /// How many objects it has.
+    pub(super) objects: usize,
+}
+
+// === impl WholeList ===
+
+impl WholeList {
+    /// Reads the list; `seen` is shown every object.
+    pub(super) async fn read(self, list: ListId, mut seen: impl FnMut(&Object)) -> Result<Listed, ReadError> {
+        let Self { connection, spec, feed, answer } = self;
+        let mut listing = Listing::new(&connection, &spec, list);
+        let mut objects = 0;
+        loop {
+            let page = within(answer, listing.next_page()).await??;
+            let Page { chunk, envelope, warnings } = page;
+            if chunk.seq == 0 {
+                feed.counters().lists.inc();
+            }
+            objects += chunk.objects.len();
+            chunk.objects.iter().for_each(|object| seen(object));
+            let (at, is_last) = (chunk.at, chunk.is_last);
+            if is_last {
+                let facts = facts::with_list(&connection, &spec, (&envelope, warnings));
+                feed.set_facts(within(answer, facts).await??);
+            }
+            feed.push_list(chunk).await;
+            if is_last {
+                return Ok(Listed { at, objects });
+            }
+        }
+    }
+}
+
 // === impl Listing ===
 
 impl<'a> Listing<'a> {
@@ -80,8 +132,7 @@ impl<'a> Listing<'a> {
         }
         let path = request::collection(&self.spec.resource, None, &query);
         let response = request::get(self.connection, &path).await?;
-        let warnings = response.headers().get_all("warning").iter().filter_map(|value| value.to_str().ok());
-        let warnings = warnings.map(Arc::from).collect();
+        let warnings = facts::warnings(response.headers());
         let (objects, envelope) = self.read(response.into_body()).await?;
         let got = envelope.resource_version;
         let expected = *self.at.get_or_insert(got);

@@ -9,8 +9,6 @@ use std::time::Duration;
 
 use weir_core::ResourceVersion;
 
-use super::ring::Lack;
-
 /// The first wait after a failure.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 /// The longest wait between two tries.
@@ -42,9 +40,20 @@ pub enum Step {
 pub struct Plan {
     instances: usize,
     current: InstanceIndex,
-    position: Option<ResourceVersion>,
+    aim: Aim,
     expired: BTreeSet<(InstanceIndex, ResourceVersion)>,
     failures: u32,
+}
+
+/// What the feed reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Aim {
+    /// Nothing before a subscriber says what it has.
+    Undecided,
+    /// A list.
+    List,
+    /// The log from here on.
+    Log(ResourceVersion),
 }
 
 // === impl Plan ===
@@ -56,29 +65,43 @@ impl Plan {
         Self {
             instances,
             current: InstanceIndex(first % instances),
-            position: None,
+            aim: Aim::Undecided,
             expired: BTreeSet::new(),
             failures: 0,
         }
     }
 
-    /// The next step.
-    pub fn next(&self) -> Step {
-        let Some(after) = self.position else { return Step::List { instance: self.current } };
+    /// The next step; `None` while it is not known where to begin.
+    pub fn next(&self) -> Option<Step> {
+        let after = match self.aim {
+            Aim::Undecided => return None,
+            Aim::List => return Some(Step::List { instance: self.current }),
+            Aim::Log(after) => after,
+        };
         let mut order = (0..self.instances).map(|i| InstanceIndex((self.current.0 + i) % self.instances));
-        match order.find(|instance| !self.expired.contains(&(*instance, after))) {
+        Some(match order.find(|instance| !self.expired.contains(&(*instance, after))) {
             Some(instance) => Step::Watch { instance, after },
             None => Step::List { instance: self.current },
-        }
+        })
+    }
+
+    /// A feed without content begins with the log, since a subscriber has everything up to `after`.
+    pub fn begin_at(&mut self, after: ResourceVersion) {
+        self.aim = Aim::Log(after);
+    }
+
+    /// A feed without content begins with a list.
+    pub fn begin_with_list(&mut self) {
+        self.aim = Aim::List;
     }
 
     /// Content up to `at` was read from `instance`.
     pub fn on_progress(&mut self, instance: InstanceIndex, at: ResourceVersion) {
         self.current = instance;
-        if self.position != Some(at) {
+        if self.aim != Aim::Log(at) {
             self.expired.clear();
         }
-        self.position = Some(at);
+        self.aim = Aim::Log(at);
         self.failures = 0;
     }
 
@@ -98,21 +121,27 @@ impl Plan {
 
     /// Upstream's history went back: nothing that was read counts.
     pub fn on_restored(&mut self) {
-        self.position = None;
+        self.aim = Aim::Undecided;
         self.expired.clear();
-    }
-
-    /// A subscriber lacks what was read before.
-    pub fn go_back(&mut self, to: Lack) {
-        self.position = match to {
-            Lack::Log(after) => self.position.map(|position| position.min(after)),
-            Lack::List => None,
-        };
     }
 
     /// How far the content goes.
     pub fn position(&self) -> Option<ResourceVersion> {
-        self.position
+        match self.aim {
+            Aim::Log(after) => Some(after),
+            Aim::Undecided | Aim::List => None,
+        }
+    }
+}
+
+// === impl Step ===
+
+impl Step {
+    /// Where it is done.
+    pub fn instance(self) -> InstanceIndex {
+        match self {
+            Self::Watch { instance, .. } | Self::List { instance } => instance,
+        }
     }
 }
 
@@ -124,33 +153,44 @@ mod tests {
         ResourceVersion::new(n)
     }
 
+    fn watch(instance: usize, after: u64) -> Option<Step> {
+        Some(Step::Watch { instance: InstanceIndex(instance), after: rv(after) })
+    }
+
+    fn list(instance: usize) -> Option<Step> {
+        Some(Step::List { instance: InstanceIndex(instance) })
+    }
+
     #[test]
     fn an_expired_position_is_asked_of_every_instance_before_a_list() {
         let mut plan = Plan::new(3, 1);
-        assert_eq!(plan.next(), Step::List { instance: InstanceIndex(1) });
+        plan.begin_with_list();
+        assert_eq!(plan.next(), list(1));
         plan.on_progress(InstanceIndex(1), rv(7));
         let mut asked = Vec::new();
-        while let Step::Watch { instance, after } = plan.next() {
+        while let Some(Step::Watch { instance, after }) = plan.next() {
             assert_eq!(after, rv(7));
             asked.push(instance.0);
             plan.on_expired(instance, after);
         }
         assert_eq!(asked, [1, 2, 0]);
-        assert_eq!(plan.next(), Step::List { instance: InstanceIndex(1) });
+        assert_eq!(plan.next(), list(1));
         plan.on_progress(InstanceIndex(1), rv(9));
-        assert_eq!(plan.next(), Step::Watch { instance: InstanceIndex(1), after: rv(9) });
+        assert_eq!(plan.next(), watch(1, 9));
     }
 
     #[test]
-    fn f2_a_subscriber_behind_the_feed_takes_it_back() {
-        let mut plan = Plan::new(1, 0);
-        plan.on_progress(InstanceIndex(0), rv(4));
-        plan.go_back(Lack::Log(rv(2)));
-        assert_eq!(plan.next(), Step::Watch { instance: InstanceIndex(0), after: rv(2) });
-        plan.go_back(Lack::Log(rv(9)));
-        assert_eq!(plan.next(), Step::Watch { instance: InstanceIndex(0), after: rv(2) }, "never forward");
-        plan.go_back(Lack::List);
-        assert_eq!(plan.next(), Step::List { instance: InstanceIndex(0) });
+    fn a_feed_begins_where_its_subscribers_stand_and_lists_only_if_no_instance_has_the_log() {
+        let mut plan = Plan::new(2, 0);
+        assert_eq!(plan.next(), None, "nobody has said what it has");
+        plan.begin_at(rv(4));
+        assert_eq!(plan.next(), watch(0, 4));
+        plan.on_expired(InstanceIndex(0), rv(4));
+        assert_eq!(plan.next(), watch(1, 4));
+        plan.on_expired(InstanceIndex(1), rv(4));
+        assert_eq!(plan.next(), list(0));
+        plan.on_restored();
+        assert_eq!((plan.next(), plan.position()), (None, None), "what they have decides again");
     }
 
     #[test]
@@ -159,10 +199,12 @@ mod tests {
         plan.on_progress(InstanceIndex(0), rv(3));
         let mut waits = Vec::new();
         for _ in 0..40 {
-            let Step::Watch { instance, .. } = plan.next() else { panic!("a failure is no reason to list") };
+            let Some(Step::Watch { instance, .. }) = plan.next() else {
+                panic!("a failure is no reason to list")
+            };
             waits.push(plan.on_failed(instance));
         }
-        assert_eq!(plan.next(), Step::Watch { instance: InstanceIndex(0), after: rv(3) });
+        assert_eq!(plan.next(), watch(0, 3));
         assert!(waits.is_sorted() && waits[0] == FIRST_WAIT && waits[39] == LONGEST_WAIT, "{waits:?}");
         plan.on_progress(InstanceIndex(0), rv(4));
         assert_eq!(plan.on_failed(InstanceIndex(0)), FIRST_WAIT);

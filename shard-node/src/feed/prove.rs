@@ -26,7 +26,7 @@ const MAX_WAITING: usize = 4_096;
 const MAX_SCOPES: usize = 64;
 /// Upstream sends a bookmark two seconds before the end of a watch, and none to a watch of two seconds or less: this is the
 /// length that gets one soonest.
-const CATCH_UP_SECONDS: u32 = 3;
+pub(super) const CATCH_UP_SECONDS: u32 = 3;
 
 /// What can be asked, one question of each at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -131,6 +131,13 @@ impl Asking {
         self.under_way.clear();
         self.topics.clear();
         while self.asks.try_recv().is_ok() {}
+    }
+
+    /// Refuses everyone who comes, until dropped: the feed has no connection to ask over.
+    pub async fn refuse_for_now(&mut self) {
+        self.refuse();
+        while self.asks.recv().await.is_some() {}
+        std::future::pending::<()>().await;
     }
 
     /// A topic that somebody waits for and that no question is under way about.

@@ -8,18 +8,21 @@ use std::time::Duration;
 
 use rand::Rng;
 use tracing::{debug, info, warn};
-use weir_core::message::{FeedMessage, ListId};
-use weir_core::mirror::{BookmarkTemplate, MirrorFacts, MirrorSpec};
+use weir_core::message::{Change, ListId};
+use weir_core::mirror::MirrorSpec;
 use weir_core::statement::Statement;
-use weir_core::{History, ResourceVersion, message::Change};
-use weir_upstream::{ConnectError, Connection, Role, Upstream};
+use weir_core::{History, ResourceVersion};
+use weir_upstream::{Connection, Role, Upstream};
 
+use super::beside::{Beside, Turn};
+use super::facts;
+use super::failure::{ReadError, within};
 use super::handle::FeedHandle;
-use super::list::{Listing, ListingError};
+use super::list::{Listed, ListingError, WholeList};
 use super::plan::{InstanceIndex, Plan, Step};
 use super::prove::{Answered, Asking};
-use super::request::RequestError;
-use super::verify::{Memory, Verdict};
+use super::ring::{Ring, Wanted};
+use super::verify::{Known, Memory, Verdict};
 use super::watch::{WatchError, Watching};
 
 /// The limits of a feed's conversation with upstream.
@@ -33,23 +36,6 @@ pub struct ReaderLimits {
     pub answer: Duration,
 }
 
-/// Why one connection was given up.
-#[derive(Debug, thiserror::Error)]
-enum ReadError {
-    #[error("connect to upstream")]
-    Connect(#[from] ConnectError),
-    #[error(transparent)]
-    Request(#[from] RequestError),
-    #[error(transparent)]
-    List(#[from] ListingError),
-    #[error(transparent)]
-    Watch(#[from] WatchError),
-    #[error("no answer within {0:?}")]
-    Silent(Duration),
-    #[error("upstream is at {revision}, the feed was at {frontier} when it asked")]
-    WentBack { revision: ResourceVersion, frontier: ResourceVersion },
-}
-
 /// Reads one mirror.
 #[derive(Debug)]
 pub struct Reader {
@@ -59,14 +45,16 @@ pub struct Reader {
     limits: ReaderLimits,
     plan: Plan,
     memory: Memory,
-    history: History,
     asking: Asking,
 }
 
-/// A watch with what goes beside it on the same connection.
-struct Streams {
-    main: Watching,
-    catch_up: Option<Watching>,
+/// How a main watch ended.
+#[derive(Clone, Copy, Debug)]
+enum Ended {
+    /// The plan says how to go on.
+    Again,
+    /// The connection served another history.
+    Reconnect,
 }
 
 // === impl ReaderLimits ===
@@ -99,18 +87,29 @@ impl Reader {
             limits: ReaderLimits::default(),
             plan,
             memory: Memory::default(),
-            history: History::FIRST,
             asking,
         }
     }
 
-    /// Reads until dropped.
+    /// Reads until dropped. It begins when the first subscriber says what it has.
     pub async fn run(mut self) {
+        let feed = self.feed.clone();
+        // Boxed, since it is large and moves with whatever it is a part of.
+        let read = Box::pin(self.read());
+        tokio::select! {
+            biased;
+            () = feed.keep_house() => {}
+            () = read => {}
+        }
+    }
+
+    async fn read(&mut self) {
         loop {
-            let instance = match self.plan.next() {
-                Step::List { instance } | Step::Watch { instance, .. } => instance,
-            };
-            let Err(error) = self.read_instance(instance).await else { continue };
+            let instance = self.begin().await.instance();
+            let read = self.read_instance(instance).await;
+            self.feed.change(Ring::disconnect);
+            self.feed.set_source(None);
+            let Err(error) = read else { continue };
             self.asking.refuse();
             let longest = self.plan.on_failed(instance);
             let wait = longest.mul_f64(rand::rng().random_range(0.5..1.0));
@@ -119,111 +118,134 @@ impl Reader {
         }
     }
 
+    /// Where to begin, if that is not known: where the subscribers are, or with a list if none has anything.
+    async fn begin(&mut self) -> Step {
+        loop {
+            if let Some(step) = self.plan.next() {
+                return step;
+            }
+            let wanted = tokio::select! {
+                biased;
+                wanted = self.feed.wanted(|wanted| !wanted.is_nothing()) => wanted,
+                () = self.asking.refuse_for_now() => continue,
+            };
+            match wanted {
+                Wanted { history: Some(history), .. } => self.restored(history),
+                Wanted { log: Some(after), .. } => self.plan.begin_at(after),
+                Wanted { .. } => self.plan.begin_with_list(),
+            }
+        }
+    }
+
     fn report(&self, instance: InstanceIndex, error: &ReadError, wait: Duration) {
         let error: &dyn std::error::Error = error;
         warn!(resource = %self.spec.resource, instance = instance.0, error, ?wait, "feed lost upstream");
     }
 
-    /// One connection to one instance, until it fails or another instance is due.
+    /// One connection to one instance, until it fails, another instance is due or nothing that was read counts.
     async fn read_instance(&mut self, instance: InstanceIndex) -> Result<(), ReadError> {
         let instances = self.upstream.instances();
         let connection = Arc::new(instances[instance.0 % instances.len()].connect(Role::Feed).await?);
-        let frontier = self.plan.position();
-        let verdict = self.memory.verify(&connection, &self.spec, frontier);
+        let known =
+            Known { read: self.plan.position(), by_subscribers: self.feed.look(Ring::highest_standing) };
+        let verdict = self.memory.verify(&connection, &self.spec, known);
         match within(self.limits.answer, verdict).await?? {
             Verdict::SameHistory => {}
             Verdict::Restored => {
-                self.history = self.history.next();
-                self.feed.push(FeedMessage::Restored(self.history));
-                self.plan.on_restored();
-                self.memory.clear();
+                let history = self.feed.history().next();
+                self.restored(history);
             }
         }
+        let (spec, feed, answer) = (self.spec.clone(), self.feed.clone(), self.limits.answer);
+        let mut beside = Beside::new(connection.clone(), spec, feed, answer);
         loop {
-            match self.plan.next() {
-                Step::List { .. } => self.list(&connection, instance).await?,
+            match self.begin().await {
+                Step::List { .. } => {
+                    beside.clear();
+                    self.list(&connection, instance).await?;
+                }
                 Step::Watch { instance: other, .. } if other != instance => return Ok(()),
-                Step::Watch { after, .. } => self.watch(&connection, instance, after).await?,
+                Step::Watch { after, .. } => {
+                    let learned = learn_facts(&self.feed, &connection, &self.spec);
+                    within(self.limits.answer, learned).await??;
+                    if let Ended::Reconnect = self.watch(&mut beside, &connection, (instance, after)).await? {
+                        return Ok(());
+                    }
+                }
             }
         }
     }
 
-    async fn list(&mut self, connection: &Connection, instance: InstanceIndex) -> Result<(), ReadError> {
-        let spec = self.spec.clone();
-        let mut listing = Listing::new(connection, &spec, ListId(rand::random()));
-        let mut objects = 0;
-        loop {
-            let page = within(self.limits.answer, listing.next_page()).await??;
-            let (at, is_last) = (page.chunk.at, page.chunk.is_last);
-            objects += page.chunk.objects.len();
-            for object in &page.chunk.objects {
-                self.memory.on_listed(object);
+    /// Another history began: nothing that was read counts.
+    fn restored(&mut self, history: History) {
+        info!(resource = %self.spec.resource, %history, "another history of upstream began");
+        self.feed.counters().restores.inc();
+        self.feed.change(|ring| ring.restored(history));
+        self.plan.on_restored();
+        self.memory.clear();
+    }
+
+    /// A list for everybody: the feed has nothing, or no instance has the log from where it is.
+    async fn list(&mut self, connection: &Arc<Connection>, instance: InstanceIndex) -> Result<(), ReadError> {
+        let id = ListId(rand::random());
+        let lost = self.plan.position();
+        self.feed.change(|ring| {
+            if let Some(lost) = lost {
+                ring.lost(lost);
             }
-            self.feed.room().await;
-            if is_last {
-                let list_kind = page.envelope.kind.as_str().into();
-                let bookmark = within(self.limits.answer, bookmark(connection, &spec)).await??;
-                self.feed.set_facts(MirrorFacts { list_kind, warnings: page.warnings, bookmark });
-            }
-            self.feed.push(FeedMessage::List(page.chunk));
-            if is_last {
-                info!(resource = %spec.resource, instance = instance.0, %at, objects, "listed");
-                self.plan.on_progress(instance, at);
-                return Ok(());
-            }
-        }
+            ring.begin_list(id);
+        });
+        let list = WholeList {
+            connection: connection.clone(),
+            spec: self.spec.clone(),
+            feed: self.feed.clone(),
+            answer: self.limits.answer,
+        };
+        let memory = &mut self.memory;
+        let Listed { at, objects } = list.read(id, |object| memory.on_listed(object)).await?;
+        info!(resource = %self.spec.resource, instance = instance.0, %at, objects, "listed");
+        self.feed.change(|ring| ring.begin(at));
+        self.plan.on_progress(instance, at);
+        Ok(())
     }
 
     async fn watch(
         &mut self,
+        beside: &mut Beside,
         connection: &Arc<Connection>,
-        instance: InstanceIndex,
-        after: ResourceVersion,
-    ) -> Result<(), ReadError> {
+        (instance, after): (InstanceIndex, ResourceVersion),
+    ) -> Result<Ended, ReadError> {
         let spec = self.spec.clone();
         let bounds = self.limits.watch_at_least.as_secs()..self.limits.watch_at_most.as_secs();
         let seconds = u32::try_from(rand::rng().random_range(bounds)).unwrap_or(u32::MAX);
         let opening = Watching::open(connection, &spec, after, seconds);
-        let main = match within(self.limits.answer, opening).await? {
+        let mut main = match within(self.limits.answer, opening).await? {
             Ok(watching) => watching,
             Err(error) => return self.ended(instance, after, error),
         };
         debug!(resource = %self.spec.resource, instance = instance.0, %after, "watching");
-        let mut streams = Streams { main, catch_up: None };
+        self.feed.counters().watches.inc();
+        self.feed.set_source(Some(main.source()));
+        self.feed.change(|ring| ring.begin(after));
         loop {
             let frontier = self.plan.position().unwrap_or(after);
+            // Not biased: a busy main watch must not keep late subscribers from their turn, nor they it.
             tokio::select! {
-                biased;
-                wanted = self.feed.wanted() => {
-                    self.plan.go_back(wanted);
-                    return Ok(());
-                }
-                said = streams.main.next() => match said {
+                said = main.next() => match said {
                     Ok(Some(statement)) => self.state(instance, statement),
-                    Ok(None) => return Ok(()),
+                    Ok(None) => return Ok(Ended::Again),
                     Err(error) => return self.ended(instance, frontier, error),
                 },
-                said = next_of(&mut streams.catch_up) => match said {
-                    Ok(Some(statement)) => self.state(instance, statement),
-                    // What the second watch could not bring, the first one brings later.
-                    Ok(None) | Err(_) => streams.catch_up = None,
+                turn = beside.next() => match turn? {
+                    Turn::Said(statement) => self.state(instance, statement),
+                    Turn::History(history) => {
+                        self.restored(history);
+                        return Ok(Ended::Reconnect);
+                    }
                 },
-                answered = self.asking.next(connection, &self.spec, frontier) => {
-                    self.answered(&mut streams, answered?)?;
-                }
+                answered = self.asking.next(connection, &spec, frontier) => answered_of(answered?, beside)?,
             }
         }
-    }
-
-    fn answered(&self, streams: &mut Streams, answered: Answered) -> Result<(), ReadError> {
-        let Answered { revision, frontier, catch_up, .. } = answered;
-        if revision < frontier {
-            return Err(ReadError::WentBack { revision, frontier });
-        }
-        if catch_up.is_some() {
-            streams.catch_up = catch_up;
-        }
-        Ok(())
     }
 
     fn state(&mut self, instance: InstanceIndex, statement: Statement<Change>) {
@@ -234,7 +256,7 @@ impl Reader {
         if self.plan.position().is_some_and(|position| to <= position) {
             return;
         }
-        self.feed.push(FeedMessage::Statement(statement));
+        self.feed.change(|ring| ring.push(statement));
         self.plan.on_progress(instance, to);
     }
 
@@ -243,31 +265,35 @@ impl Reader {
         instance: InstanceIndex,
         after: ResourceVersion,
         error: WatchError,
-    ) -> Result<(), ReadError> {
+    ) -> Result<Ended, ReadError> {
         if !error.is_expired() {
             return Err(error.into());
         }
         info!(resource = %self.spec.resource, instance = instance.0, %after, "log expired at this instance");
         self.plan.on_expired(instance, after);
-        Ok(())
+        Ok(Ended::Again)
     }
 }
 
-/// Upstream's own bookmark of this kind, or a composed one where upstream doesn't know initial events.
-async fn bookmark(connection: &Connection, spec: &MirrorSpec) -> Result<BookmarkTemplate, RequestError> {
-    let template = super::watch::end_bookmark(connection, spec).await?;
-    Ok(template.unwrap_or_else(|| BookmarkTemplate::composed(spec)))
-}
-
-/// What the second watch says, if there is one.
-async fn next_of(watching: &mut Option<Watching>) -> Result<Option<Statement<Change>>, WatchError> {
-    match watching {
-        Some(watching) => watching.next().await,
-        None => std::future::pending().await,
+/// A feed that begins with a watch has seen no list.
+async fn learn_facts(
+    feed: &FeedHandle,
+    connection: &Connection,
+    spec: &MirrorSpec,
+) -> Result<(), ListingError> {
+    if feed.facts().borrow().is_none() {
+        feed.set_facts(facts::without_list(connection, spec).await?);
     }
+    Ok(())
 }
 
-/// The answer, or that none came in time.
-async fn within<T>(limit: Duration, answer: impl Future<Output = T>) -> Result<T, ReadError> {
-    tokio::time::timeout(limit, answer).await.map_err(|_| ReadError::Silent(limit))
+fn answered_of(answered: Answered, beside: &mut Beside) -> Result<(), ReadError> {
+    let Answered { revision, frontier, catch_up, .. } = answered;
+    if revision < frontier {
+        return Err(ReadError::WentBack { revision, frontier });
+    }
+    if let Some(watching) = catch_up {
+        beside.catch_up(watching);
+    }
+    Ok(())
 }

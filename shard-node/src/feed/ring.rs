@@ -1,65 +1,81 @@
-//! The ring of a feed: the last messages, bounded in bytes, and where each subscriber stands in them. Reading from
-//! upstream never waits for a subscriber: one that the ring has passed is behind, and comes back from its own position.
+//! The ring of a feed: what was read last, bounded in bytes, and where each subscriber stands in it. Subscribers are led
+//! by position and not by the order of messages: what comes next for one is what leads on from where it is, from the main
+//! watch, from a backfill beside it, or a list. So what was read for a late one reaches nobody who has no use for it, and
+//! reading from upstream waits for nobody: whom the ring has passed comes back from its own position.
 //!
-//! List chunks are the exception that a reader of upstream may wait for ([`Ring::has_room`]): a list can be larger than
-//! the ring and cannot be resumed in the middle.
+//! What subscribers lack is worked out from where they stand ([`Ring::wanted`]), never remembered: a backfill that broke
+//! off, or a subscriber that left, needs no bookkeeping.
 
-use std::collections::{BTreeMap, VecDeque};
+mod leading;
+mod lists;
+mod log;
+mod subscriber;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use weir_core::message::{Change, FeedMessage};
+use weir_core::message::{Change, FeedMessage, ListChunk, ListId};
 use weir_core::statement::{Event, Statement};
 use weir_core::{History, ResourceVersion};
 
-/// Names one subscriber.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SubscriberId(pub u64);
+pub use lists::KEEP_LIST;
+use lists::{Lists, Place};
+use log::Log;
+use subscriber::{Stage, Subscriber};
+pub use subscriber::{Standing, SubscriberId};
 
-/// The last messages of a feed.
+/// How long a subscriber may leave a chunk of a list unread, which others may wait for, before it is passed.
+pub const LIST_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How much a ring holds, in object bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct RingBounds {
+    /// The log of the main watch, and once more as much for a backfill.
+    pub log_bytes: usize,
+    /// Lists.
+    pub list_bytes: usize,
+}
+
+/// What was read last.
 #[derive(Debug)]
 pub struct Ring {
-    max_bytes: usize,
-    bytes: usize,
-    first: u64,
-    messages: VecDeque<(Arc<FeedMessage>, usize)>,
+    log: Log,
+    backfill: Log,
+    /// Where the backfill that is being read has come to.
+    backfilled: Option<ResourceVersion>,
+    lists: Lists,
     subscribers: BTreeMap<SubscriberId, Subscriber>,
-    position: ResourceVersion,
-    /// The newest message is a part of a list that is not its last.
-    is_mid_list: bool,
-    /// The history that is read.
     history: History,
-    /// How often upstream's history went back.
-    histories: u64,
-    /// Where the messages of the present history begin.
-    history_start: u64,
+    position: Option<ResourceVersion>,
+    /// Upstream has no log from here or before, at any instance.
+    lost: Option<ResourceVersion>,
+    /// Upstream is known to have come to here.
+    vouched: ResourceVersion,
+    now: Duration,
+    /// Subscribers began to want something.
+    wants_more: bool,
 }
 
-/// Where a subscriber stands.
-#[derive(Clone, Copy, Debug)]
-struct Subscriber {
-    /// Its next message; `None` once the ring went past it.
-    next: Option<u64>,
-    /// How often the history had gone back when it got here; what it must be told counts as told.
-    told: u64,
-    /// Its content is of a history that is over, and the message that said so is gone or behind it.
-    must_be_told: bool,
-}
-
-/// What a subscriber lacks and the ring does not hold: the feed has to read it from upstream again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lack {
-    /// The log from here on.
-    Log(ResourceVersion),
+/// What subscribers lack, joined: one answer serves all. What is being read for them is left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Another history began, and the feed has missed it.
+    pub history: Option<History>,
+    /// The log from here on, up to the main watch; without one, the main watch can begin here.
+    pub log: Option<ResourceVersion>,
     /// A list.
-    List,
+    pub list: bool,
+    /// A subscriber is ahead of the feed, and upstream is not known to have come so far.
+    pub ahead: Option<ResourceVersion>,
 }
 
 /// What a subscriber finds in the ring.
 #[derive(Clone, Debug)]
 pub enum Next {
-    /// The next message.
+    /// The next message. The same one for all who are handed it.
     Message(Arc<FeedMessage>),
-    /// Nothing new.
+    /// Nothing yet.
     Nothing,
     /// The ring went past the subscriber: it has to subscribe again, from its own position.
     Behind,
@@ -68,172 +84,262 @@ pub enum Next {
 // === impl Ring ===
 
 impl Ring {
-    /// An empty ring of at most `max_bytes` of object bytes.
-    pub fn new(max_bytes: usize) -> Self {
+    /// An empty ring.
+    pub fn new(bounds: RingBounds) -> Self {
         Self {
-            max_bytes,
-            bytes: 0,
-            first: 0,
-            messages: VecDeque::new(),
+            log: Log::new(bounds.log_bytes),
+            backfill: Log::new(bounds.log_bytes),
+            backfilled: None,
+            lists: Lists::new(bounds.list_bytes),
             subscribers: BTreeMap::new(),
-            position: ResourceVersion::ZERO,
-            is_mid_list: false,
             history: History::FIRST,
-            histories: 0,
-            history_start: 0,
+            position: None,
+            lost: None,
+            vouched: ResourceVersion::ZERO,
+            now: Duration::ZERO,
+            wants_more: false,
         }
     }
 
-    /// The end of the last statement, or the revision of the last whole list.
-    pub fn position(&self) -> ResourceVersion {
+    /// How far the main watch has come; `None` before it has begun.
+    pub fn position(&self) -> Option<ResourceVersion> {
         self.position
     }
 
-    /// Adds what was read. The oldest messages go when the ring is full, read or not.
-    pub fn push(&mut self, message: FeedMessage) {
-        match &message {
-            FeedMessage::Statement(statement) => self.position = self.position.max(statement.to()),
-            FeedMessage::List(chunk) if chunk.is_last => self.position = self.position.max(chunk.at),
-            FeedMessage::List(_) => {}
-            FeedMessage::Restored(history) => {
-                self.history = *history;
-                self.position = ResourceVersion::ZERO;
+    /// Which history is read.
+    pub fn history(&self) -> History {
+        self.history
+    }
+
+    /// How many subscribers there are.
+    pub fn subscribers(&self) -> usize {
+        self.subscribers.len()
+    }
+
+    /// The highest position that a subscriber has, of the history that is read.
+    pub fn highest_standing(&self) -> Option<ResourceVersion> {
+        self.present().filter_map(|subscriber| subscriber.reached).max()
+    }
+
+    // --- what is read from upstream
+
+    /// The main watch begins here: behind a list, or where the first subscribers stood.
+    pub fn begin(&mut self, at: ResourceVersion) {
+        self.position = self.position.max(Some(at));
+        if self.lost == Some(at) {
+            // Nothing was written since: the log from here is there again, and the list behind it is no news.
+            self.lost = Some(ResourceVersion::new(at.get().saturating_sub(1)));
+            self.place_where(|_, subscriber| subscriber.reached == Some(at), Self::place);
+        }
+    }
+
+    /// Adds what the main watch said. The oldest goes when the ring is full, read or not.
+    pub fn push(&mut self, statement: Statement<Change>) {
+        self.begin(statement.to());
+        self.log.push(statement);
+    }
+
+    /// Upstream's history went back, or a subscriber knew that it had: nothing that was read counts.
+    pub fn restored(&mut self, history: History) {
+        self.log.clear();
+        self.backfill.clear();
+        self.backfilled = None;
+        self.lists.clear();
+        self.history = history;
+        self.position = None;
+        self.lost = None;
+        self.vouched = ResourceVersion::ZERO;
+        let mut subscribers = std::mem::take(&mut self.subscribers);
+        subscribers.values_mut().for_each(|subscriber| self.place_anew(subscriber));
+        self.subscribers = subscribers;
+        self.wants_more = true;
+    }
+
+    /// No instance has the log from `after` any more: whom the ring cannot lead on from there or before needs a list.
+    pub fn lost(&mut self, after: ResourceVersion) {
+        self.lost = self.lost.max(Some(after));
+        self.place_where(|_, subscriber| subscriber.is_backfilled(), Self::place);
+    }
+
+    /// Upstream has proved to have come to `revision`.
+    pub fn vouch(&mut self, revision: ResourceVersion) {
+        self.vouched = self.vouched.max(revision);
+    }
+
+    /// A backfill is read from here on.
+    pub fn begin_backfill(&mut self, after: ResourceVersion) {
+        if self.backfill.end().is_some_and(|end| after < end) {
+            // Who still read there is led on by the new one when it comes by.
+            self.backfill.clear();
+        }
+        self.backfilled = Some(after);
+    }
+
+    /// Adds what the backfill said. True if it is done: it met the main watch, or nobody wants it any more.
+    pub fn push_backfill(&mut self, statement: Statement<Change>) -> bool {
+        let at = self.backfilled.max(Some(statement.to()));
+        self.backfill.push(statement);
+        let is_done = at >= self.position || !self.present().any(Subscriber::is_backfilled);
+        self.backfilled = at.filter(|_| !is_done);
+        is_done
+    }
+
+    /// The backfill came to its end or broke off; who lacks more is found among the wanted again.
+    pub fn end_backfill(&mut self) {
+        self.backfilled = None;
+    }
+
+    /// The instance no longer has the log from where the backfill stands: who stands there or before needs a list.
+    pub fn expire_backfill(&mut self) {
+        let Some(expired) = self.backfilled.take() else { return };
+        let is_expired = |ring: &Self, subscriber: &Subscriber| {
+            let is_expired = |at| at <= expired && !ring.leads_from(at) && !ring.is_level(at);
+            subscriber.is_backfilled() && subscriber.reached.is_some_and(is_expired)
+        };
+        self.place_where(is_expired, Self::lead_to_list);
+    }
+
+    /// Whether more of a backfill can be read: there is room, its fastest reader has everything, or others wait for their
+    /// own. A slow one that is passed for their sake has its rest read again.
+    pub fn has_backfill_room(&self) -> bool {
+        let fastest = self.present().filter(|subscriber| subscriber.is_backfilled());
+        let fastest = fastest.filter_map(|subscriber| subscriber.reached).max();
+        let is_read = fastest.is_none_or(|reached| Some(reached) >= self.backfill.end());
+        self.backfill.is_half_empty() || is_read || self.wanted().log.is_some()
+    }
+
+    /// A list is going to be read, for all that need one now and those that come before its beginning is gone.
+    pub fn begin_list(&mut self, list: ListId) {
+        self.give_up_list();
+        self.lists.begin(list);
+        let needs_list = |ring: &Self, subscriber: &Subscriber| match subscriber.stage {
+            Stage::NextList => true,
+            // What log they still find leads only to where it was lost.
+            Stage::Log | Stage::Backfill => subscriber.reached <= ring.lost,
+            Stage::List(_) | Stage::Passed => false,
+        };
+        self.place_where(needs_list, Self::lead_to_list);
+    }
+
+    /// Whether so many bytes of a list can be added; if not, its readers must read first.
+    pub fn has_list_room(&mut self, bytes: usize) -> bool {
+        let readers = self.list_readers();
+        self.lists.make_room(bytes, &readers)
+    }
+
+    /// Adds a chunk of the list that is being read.
+    pub fn push_list(&mut self, chunk: ListChunk) {
+        self.vouch(chunk.at);
+        self.lists.push(chunk);
+    }
+
+    /// The list that is being read came to nothing.
+    pub fn give_up_list(&mut self) {
+        let Some(list) = self.lists.give_up() else { return };
+        let reads_it = |_: &Self, subscriber: &Subscriber| subscriber.reads(list);
+        self.place_where(reads_it, Self::place);
+    }
+
+    /// The connection is gone: what was read beside the main watch breaks off.
+    pub fn disconnect(&mut self) {
+        self.end_backfill();
+        self.give_up_list();
+    }
+
+    /// Lets time pass: lists that were kept long enough go, and with them what every subscriber has read.
+    pub fn pass_time(&mut self, now: Duration) {
+        self.now = now;
+        self.pass_idle();
+        let readers = self.list_readers();
+        self.lists.pass_time(now, &readers);
+        let (mut read, mut backfilled) = (ResourceVersion::MAX, ResourceVersion::MAX);
+        for subscriber in self.present() {
+            let reached = subscriber.reached.unwrap_or(ResourceVersion::MAX);
+            read = read.min(reached);
+            if subscriber.is_backfilled() {
+                backfilled = backfilled.min(reached);
             }
         }
-        let is_restored = matches!(&message, FeedMessage::Restored(_));
-        self.is_mid_list = matches!(&message, FeedMessage::List(chunk) if !chunk.is_last);
-        let bytes = bytes_of(&message);
-        self.bytes += bytes;
-        self.messages.push_back((Arc::new(message), bytes));
-        if is_restored {
-            self.histories += 1;
-            self.history_start = self.end();
-        }
-        while self.bytes > self.max_bytes && self.messages.len() > 1 {
-            self.pop();
-        }
+        self.log.shrink(read);
+        self.backfill.drop_up_to(backfilled);
     }
 
-    /// Whether a list chunk can be added without passing a subscriber.
-    pub fn has_room(&self) -> bool {
-        self.bytes * 2 <= self.max_bytes || self.read_by_all() >= self.end()
-    }
+    // --- what is to be read next
 
-    /// A subscriber that has everything up to `after` (`None` if it has no content). What comes next for it is what leads it
-    /// on from there; what of that is no longer here is returned, for the feed to read again.
-    ///
-    /// Numbers of two histories say nothing about each other: a subscriber that missed the end of the last one is told
-    /// first, and then begins with a list.
-    pub fn subscribe(&mut self, id: SubscriberId, after: Option<ResourceVersion>) -> Option<Lack> {
-        let told = match (self.subscribers.get(&id), after) {
-            (_, None) => self.histories,
-            (Some(known), Some(_)) if !known.must_be_told => known.told,
-            (Some(_) | None, Some(_)) => 0,
-        };
-        let must_be_told = told < self.histories;
-        let after = after.filter(|_| !must_be_told);
-        let (found, next) = self.lead_from(after);
-        let told = self.histories;
-        self.subscribers.insert(id, Subscriber { next: Some(next), told, must_be_told });
-        match after {
-            _ if found => None,
-            Some(after) => Some(Lack::Log(after)),
-            None => Some(Lack::List),
-        }
-    }
-
-    /// What comes next for a subscriber.
-    pub fn next(&mut self, id: SubscriberId) -> Next {
-        let (first, end) = (self.first, self.end());
-        let history = self.history;
-        let Some(subscriber) = self.subscribers.get_mut(&id) else { return Next::Behind };
-        if std::mem::take(&mut subscriber.must_be_told) {
-            return Next::Message(Arc::new(FeedMessage::Restored(history)));
-        }
-        let Some(next) = subscriber.next else { return Next::Behind };
-        if next >= end {
-            return Next::Nothing;
-        }
-        let Some((message, _)) = next.checked_sub(first).and_then(|index| self.messages.get(index as usize))
-        else {
-            subscriber.next = None;
-            return Next::Behind;
-        };
-        subscriber.next = Some(next + 1);
-        subscriber.told += u64::from(matches!(**message, FeedMessage::Restored(_)));
-        Next::Message(message.clone())
-    }
-
-    /// Drops what every subscriber has read and no late one could use: all but the statements within half of the bound.
-    pub fn shrink(&mut self) {
-        let read = self.read_by_all();
-        while self.first < read && (self.bytes * 2 > self.max_bytes || self.front_is_list()) {
-            self.pop();
-        }
-    }
-
-    /// The message that leads on from `after`, or the end, and whether the end does. The log behind the newest list comes
-    /// first: whoever is led through a list begins anew with it.
-    fn lead_from(&self, after: Option<ResourceVersion>) -> (bool, u64) {
-        let start = self.history_start.max(self.first);
-        let present = || (start..self.end()).map(|index| (index, self.message(index)));
-        let is_list = |message: &FeedMessage| matches!(message, FeedMessage::List(_));
-        let behind_lists = present().rfind(|(_, message)| is_list(message)).map_or(start, |(index, _)| index);
-        let states = |message: &FeedMessage| match message {
-            FeedMessage::Statement(said) => {
-                after.is_some_and(|after| said.after() <= after && after < said.to())
+    /// What subscribers lack and nothing that is being read will bring.
+    pub fn wanted(&self) -> Wanted {
+        let mut wanted = Wanted::default();
+        let known = self.vouched.max(self.position.unwrap_or(ResourceVersion::MAX));
+        for subscriber in self.subscribers.values() {
+            if subscriber.history != self.history {
+                let newer = Some(subscriber.history).filter(|history| *history > self.history);
+                wanted.history = wanted.history.max(newer);
+                continue;
             }
-            FeedMessage::List(_) | FeedMessage::Restored(_) => false,
-        };
-        // The rest of a list leads nobody on who has not read its beginning.
-        if after == Some(self.position) && !self.position.is_zero() && !self.is_mid_list {
-            return (true, self.end());
-        }
-        let found = present()
-            .find(|(index, message)| *index >= behind_lists && states(message))
-            .or_else(|| present().find(|(_, message)| states(message)))
-            .or_else(|| present().find(|(index, _)| self.is_whole_list(*index)));
-        found.map_or((false, self.end()), |(index, _)| (true, index))
-    }
-
-    /// Whether a list begins here and its end is here too, or still to come; one that was given up half-way leads nowhere.
-    fn is_whole_list(&self, index: u64) -> bool {
-        let list = match self.message(index) {
-            FeedMessage::List(chunk) if chunk.seq == 0 => chunk.list,
-            FeedMessage::List(_) | FeedMessage::Statement(_) | FeedMessage::Restored(_) => return false,
-        };
-        for index in index..self.end() {
-            match self.message(index) {
-                FeedMessage::List(chunk) if chunk.list == list && chunk.is_last => return true,
-                FeedMessage::List(chunk) if chunk.list == list => {}
-                FeedMessage::List(_) | FeedMessage::Statement(_) | FeedMessage::Restored(_) => return false,
+            wanted.list |= subscriber.stage == Stage::NextList && !self.lists.is_reading();
+            let Some(reached) = subscriber.reached else { continue };
+            if subscriber.is_backfilled() && self.lacks_log_from(reached) {
+                wanted.log = Some(wanted.log.map_or(reached, |lowest| lowest.min(reached)));
+            }
+            if reached > known {
+                wanted.ahead = wanted.ahead.max(Some(reached));
             }
         }
-        true
+        wanted
     }
 
-    fn message(&self, index: u64) -> &FeedMessage {
-        &self.messages[(index - self.first) as usize].0
+    /// Whether a subscriber began to want something since this was asked last.
+    pub fn take_wants_more(&mut self) -> bool {
+        std::mem::take(&mut self.wants_more)
     }
 
-    /// Before which message everything was read by everybody.
-    fn read_by_all(&self) -> u64 {
-        self.subscribers.values().filter_map(|subscriber| subscriber.next).min().unwrap_or(self.end())
+    /// The subscribers of the history that is read.
+    fn present(&self) -> impl Iterator<Item = &Subscriber> {
+        self.subscribers.values().filter(|subscriber| subscriber.history == self.history)
     }
 
-    fn front_is_list(&self) -> bool {
-        self.messages.front().is_some_and(|(message, _)| matches!(**message, FeedMessage::List(_)))
+    fn list_readers(&self) -> Vec<Place> {
+        let place = |subscriber: &Subscriber| match subscriber.stage {
+            Stage::List(place) => Some(place),
+            Stage::Log | Stage::Backfill | Stage::NextList | Stage::Passed => None,
+        };
+        self.present().filter_map(place).collect()
     }
 
-    fn pop(&mut self) {
-        if let Some((_, bytes)) = self.messages.pop_front() {
-            self.bytes -= bytes;
-            self.first += 1;
-        }
+    /// Whether the main watch is not past this position.
+    fn is_level(&self, position: ResourceVersion) -> bool {
+        self.position.is_some_and(|main| position >= main)
     }
 
-    fn end(&self) -> u64 {
-        self.first + self.messages.len() as u64
+    fn leads_from(&self, position: ResourceVersion) -> bool {
+        self.log.leads_from(position) || self.backfill.leads_from(position)
+    }
+
+    fn lacks_log_from(&self, position: ResourceVersion) -> bool {
+        let is_coming = self.backfilled.is_some_and(|at| at <= position);
+        !is_coming && !self.is_level(position) && !self.leads_from(position)
+    }
+}
+
+// === impl Subscriber ===
+
+impl Subscriber {
+    /// Whether it waits for a backfill or reads one.
+    fn is_backfilled(&self) -> bool {
+        self.stage == Stage::Backfill
+    }
+
+    fn reads(&self, list: ListId) -> bool {
+        matches!(self.stage, Stage::List(place) if place.list == list)
+    }
+}
+
+// === impl Wanted ===
+
+impl Wanted {
+    /// Whether nobody lacks anything.
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
     }
 }
 
@@ -248,7 +354,8 @@ pub fn statement_of(
     Statement::new(source, after, last.max(bookmark.unwrap_or(after)), changes)
 }
 
-fn bytes_of(message: &FeedMessage) -> usize {
+/// What a message counts for in a bound.
+pub fn bytes_of(message: &FeedMessage) -> usize {
     let overhead = size_of::<FeedMessage>();
     match message {
         FeedMessage::Statement(statement) => {

@@ -34,6 +34,15 @@ struct Newest {
     uid: String,
 }
 
+/// What is known of upstream's history when a new connection is asked.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Known {
+    /// How far the feed has read; `None` before it has begun.
+    pub read: Option<ResourceVersion>,
+    /// The highest position of a subscriber, which may have come by another feed.
+    pub by_subscribers: Option<ResourceVersion>,
+}
+
 /// What a new connection shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -86,26 +95,27 @@ impl Memory {
         }
     }
 
-    /// Asks upstream over a new connection; `frontier` is how far the feed has read, `None` before its first list.
+    /// Asks upstream over a new connection.
     pub async fn verify(
         &mut self,
         connection: &Connection,
         spec: &MirrorSpec,
-        frontier: Option<ResourceVersion>,
+        known: Known,
     ) -> Result<Verdict, RequestError> {
         let cluster = cluster_identity(connection).await?;
         let is_other = matches!((&self.cluster, &cluster), (Some(known), Some(found)) if known != found);
         self.cluster = cluster.or(self.cluster.take());
-        let Some(frontier) = frontier else { return Ok(Verdict::SameHistory) };
+        let Some(highest) = known.read.max(known.by_subscribers) else { return Ok(Verdict::SameHistory) };
         if is_other {
             warn!(resource = %spec.resource, "upstream is another cluster than before");
             return Ok(Verdict::Restored);
         }
         let now = newest_revision(connection, spec).await?;
-        if now < frontier {
-            warn!(resource = %spec.resource, %now, %frontier, "upstream's revision went back");
+        if now < highest {
+            warn!(resource = %spec.resource, %now, known = %highest, "upstream's revision went back");
             return Ok(Verdict::Restored);
         }
+        let Some(frontier) = known.read else { return Ok(Verdict::SameHistory) };
         if self.newest_differs(connection, spec, frontier).await? {
             warn!(resource = %spec.resource, %frontier, "upstream has other content at the frontier");
             return Ok(Verdict::Restored);
@@ -156,8 +166,12 @@ pub async fn newest_revision(
     connection: &Connection,
     spec: &MirrorSpec,
 ) -> Result<ResourceVersion, RequestError> {
-    let query = format!("limit=1&fieldSelector=metadata.name%3D{NOBODY}");
-    let path = request::collection(&spec.resource, spec.is_namespaced.then_some(NOBODY), &query);
-    let listed: Listed = request::get_json(connection, &path).await?;
+    let listed: Listed = request::get_json(connection, &nobody(spec)).await?;
     Ok(listed.metadata.resource_version.parse().unwrap_or_default())
+}
+
+/// The path of a list that finds nothing.
+pub(super) fn nobody(spec: &MirrorSpec) -> String {
+    let query = format!("limit=1&fieldSelector=metadata.name%3D{NOBODY}");
+    request::collection(&spec.resource, spec.is_namespaced.then_some(NOBODY), &query)
 }

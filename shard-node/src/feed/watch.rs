@@ -98,6 +98,11 @@ impl Watching {
         })
     }
 
+    /// Who vouches for it.
+    pub fn source(&self) -> SourceId {
+        self.source
+    }
+
     /// The next statement; `None` at the end of the watch. Dropping the future loses nothing: what was read stays here.
     pub async fn next(&mut self) -> Result<Option<Statement<Change>>, WatchError> {
         loop {
