@@ -76,6 +76,9 @@ pub(crate) struct CommonArguments {
     /// Log as JSON.
     #[arg(long)]
     pub(crate) log_json: bool,
+    /// End when the standard input does: so a process ends with the one that started it.
+    #[arg(long, hide = true)]
+    pub(crate) until_stdin_ends: bool,
 }
 
 // === impl UpstreamArguments ===

@@ -1,29 +1,27 @@
-//! `weir dev`: the same as `weir serve`, in front of the embedded simulated apiserver with a cluster that keeps changing.
-//! Everything between weir and it is real: TLS, HTTP/2, tokens, access reviews.
+//! `weir dev`: weir to try things on, in front of the embedded simulated apiserver with a cluster that keeps changing, or of a
+//! real one. In one process as `weir serve`, or as shard nodes and proxies in processes of their own. Everything between
+//! weir and upstream, and between weir's processes, is real: TLS, HTTP/2, tokens, access reviews.
 
-use std::io::Write;
+mod children;
+mod simulated;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::anyhow;
 use clap::Args;
-use weir_core::{GroupVersionResource, Status};
-use weir_daemon::Lifecycle;
-use weir_daemon::tls::ServerTls;
-use weir_sim::{
-    Churn, ChurnShape, ClusterConfig, Handle, Listen, Node, Op, ResourceInfo, Scope, Sim, SimConfig, object,
-};
-use weir_upstream::{Origin, Upstream, UpstreamOptions};
+use http::Uri;
+use weir_sim::{Churn, ChurnHandle, ChurnShape, ClusterConfig, Sim, SimConfig};
 
+use self::children::{Children, Shape, Told};
+use self::simulated::{Cluster, TOKEN, define_gauges};
 use crate::fault::Fault;
 use crate::process::{ListenArguments, Process, say_ready};
 use crate::serve::here;
 
 /// Events that the simulated cluster keeps: some minutes of its changes.
 const KEPT_EVENTS: usize = 50_000;
-/// Who the simulated apiserver lets do everything.
-const TOKEN: &str = "admin";
 
 /// Arguments of `weir dev`.
 #[derive(Debug, Args)]
@@ -40,46 +38,93 @@ pub(crate) struct DevArguments {
     /// How many pods there are; nodes and other objects in proportion.
     #[arg(long, value_name = "N", default_value_t = 200)]
     pods: usize,
+    /// In front of the cluster of this kubeconfig instead of a simulated one.
+    #[arg(long, value_name = "FILE", requires = "proxies")]
+    kubeconfig: Option<PathBuf>,
+    /// One instance of that cluster's kube-apiserver; repeat it for each.
+    #[arg(long, value_name = "URL", requires = "kubeconfig")]
+    upstream: Vec<Uri>,
     /// Into how many shards each mirror is cut.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
     shards: u16,
+    /// Processes of their own for shards: so many nodes for each.
+    #[arg(long, value_name = "N", requires = "proxies", value_parser = clap::value_parser!(u16).range(1..=9))]
+    replicas: Option<u16>,
+    /// And so many proxies. The first listens where --listen says; each writes a kubeconfig, FILE, FILE.1, …
+    #[arg(long, value_name = "N", requires = "replicas", value_parser = clap::value_parser!(u16).range(1..=9))]
+    proxies: Option<u16>,
     #[command(flatten)]
     listen: ListenArguments,
 }
 
-/// The simulated upstream, and the files by which weir finds it.
-struct Cluster {
-    handles: Vec<Handle>,
-    directory: PathBuf,
+/// The upstream that weir is in front of.
+enum Front {
+    /// A simulated one, with what keeps it changing.
+    Simulated(Cluster, ChurnHandle),
+    /// A real one.
+    Real,
 }
 
 /// Serves until told to stop.
 pub(crate) async fn dev(arguments: DevArguments) -> Result<(), Fault> {
     let process = Process::begin("dev", &arguments.listen.common)?;
-    let sim = arguments.simulation();
-    sim.with(define_gauges)
-        .map_err(|status| Fault::failed("define the custom resource", anyhow!(status.message)))?;
-    let churn = sim.with(|cluster| Churn::fill(cluster, arguments.seed, arguments.shape()));
-    let cluster = Cluster::start(&sim, arguments.instances).await?;
-    let upstream = cluster.upstream(&process.lifecycle).await?;
+    let front = match &arguments.kubeconfig {
+        Some(_) => Front::Real,
+        None => arguments.simulate().await?,
+    };
+    let directory = std::env::temp_dir().join(format!("weir-dev-{}", std::process::id()));
     let written = match &arguments.listen.write_kubeconfig {
         Some(path) => path.clone(),
-        None => cluster.directory.join("weir.kubeconfig"),
+        None => directory.join("weir.kubeconfig"),
     };
-    let listen = ListenArguments { write_kubeconfig: Some(written.clone()), ..arguments.listen };
-    let address = listen.serve(&process, (upstream, here(arguments.shards))).await?;
-    let changes = sim.run_churn(churn, Duration::from_secs(1) / arguments.changes);
-    say_ready(address);
-    say_commands(address, &written);
+    let address = match (&front, arguments.processes()) {
+        (_, Some(shape)) => {
+            let told = arguments.told((&directory, &written), &front);
+            let children = Children::start(shape, &told, &process.lifecycle);
+            let children = children.map_err(|error| Fault::failed("start the processes", error))?;
+            // Told to stop while they start: they are told too.
+            let _ = process.lifecycle.token().clone().run_until_cancelled(children.ready()).await;
+            process.readiness.started();
+            children.address
+        }
+        (Front::Simulated(cluster, _), None) => {
+            let upstream = cluster.upstream(&process.lifecycle).await?;
+            let listen = ListenArguments { write_kubeconfig: Some(written.clone()), ..arguments.listen };
+            listen.serve(&process, (upstream, here(arguments.shards))).await?
+        }
+        (Front::Real, None) => {
+            return Err(Fault::Usage("--kubeconfig: needs --replicas and --proxies".to_owned()));
+        }
+    };
+    if !process.lifecycle.is_stopping() {
+        say_ready(address);
+        say_commands(address, &written, &front);
+    }
     let ended = process.run().await;
-    changes.stop().await;
-    cluster.stop().await;
+    if let Front::Simulated(cluster, changes) = front {
+        changes.stop().await;
+        cluster.stop().await;
+    }
+    if let Err(error) = std::fs::remove_dir_all(&directory) {
+        tracing::debug!(%error, "left files behind");
+    }
     ended
 }
 
 // === impl DevArguments ===
 
 impl DevArguments {
+    /// Starts a simulated cluster.
+    async fn simulate(&self) -> Result<Front, Fault> {
+        let sim = self.simulation();
+        sim.with(define_gauges)
+            .map_err(|status| Fault::failed("define the custom resource", anyhow!(status.message)))?;
+        let churn = sim.with(|cluster| Churn::fill(cluster, self.seed, self.shape()));
+        let cluster = Cluster::start(&sim, self.instances).await?;
+        let changes = sim.run_churn(churn, Duration::from_secs(1) / self.changes);
+        Ok(Front::Simulated(cluster, changes))
+    }
+
     fn simulation(&self) -> Sim {
         Sim::new(SimConfig {
             cluster: ClusterConfig {
@@ -101,95 +146,50 @@ impl DevArguments {
             gauges: self.pods.div_ceil(5),
         }
     }
-}
 
-// === impl Cluster ===
-
-impl Cluster {
-    /// Starts the instances and writes down how to reach them.
-    async fn start(sim: &Sim, instances: u8) -> Result<Self, Fault> {
-        let tls = ServerTls::self_made().map_err(|error| Fault::failed("make a certificate", error))?;
-        let mut handles = Vec::new();
-        for index in 0..usize::from(instances) {
-            let listen = Listen { listener: None, tls: Some(tls.config.clone()) };
-            let handle = sim.serve(index, listen).await;
-            handles.push(handle.map_err(|error| Fault::failed("start the simulated apiserver", error))?);
-        }
-        let directory = std::env::temp_dir().join(format!("weir-dev-{}", std::process::id()));
-        let address = handles[0].addr();
-        let files = write_files(&directory, address, tls.ca_pem.as_deref().unwrap_or_default());
-        files.map_err(|error| Fault::failed("write the kubeconfig of the simulated cluster", error))?;
-        Ok(Self { handles, directory })
+    /// The processes, if there are to be any.
+    fn processes(&self) -> Option<Shape> {
+        Some(Shape { shards: self.shards, replicas: self.replicas?, proxies: self.proxies? })
     }
 
-    async fn upstream(&self, lifecycle: &Lifecycle) -> Result<Upstream, Fault> {
-        let origin = Origin::Kubeconfig { path: Some(self.directory.join("kubeconfig")), context: None };
-        let urls = self.handles.iter().map(|handle| format!("https://{}", handle.addr()).parse());
-        let urls = urls
-            .collect::<Result<_, _>>()
-            .map_err(|error: http::uri::InvalidUri| Fault::failed("name the simulated apiservers", error))?;
-        let loaded = Upstream::load(UpstreamOptions { origin, urls }, lifecycle).await;
-        loaded.map_err(|error| Fault::failed("reach the simulated apiserver", error))
-    }
-
-    async fn stop(self) {
-        for handle in self.handles {
-            handle.shutdown().await;
+    /// What the children are told.
+    fn told(&self, (directory, written): (&Path, &Path), front: &Front) -> Told {
+        let (kubeconfig, urls) = match front {
+            Front::Simulated(cluster, _) => (cluster.kubeconfig(), cluster.urls()),
+            Front::Real => {
+                let urls = self.upstream.iter().map(Uri::to_string).collect();
+                (self.kubeconfig.clone().unwrap_or_default(), urls)
+            }
+        };
+        let mut common = vec!["--kubeconfig".to_owned(), kubeconfig.display().to_string()];
+        common.extend(urls.into_iter().flat_map(|url| ["--upstream".to_owned(), url]));
+        let ListenArguments { common: shared, tls_cert, tls_key, listen, .. } = &self.listen;
+        if !shared.mirror.is_empty() {
+            common.extend(["--mirror".to_owned(), shared.mirror.join(",")]);
         }
-        if let Err(error) = std::fs::remove_dir_all(&self.directory) {
-            tracing::debug!(%error, "left files of the simulated cluster behind");
+        if shared.log_json {
+            common.push("--log-json".to_owned());
+        }
+        let files = [("--tls-cert", tls_cert), ("--tls-key", tls_key)].into_iter();
+        let files =
+            files.filter_map(|(name, file)| Some([name.to_owned(), file.as_ref()?.display().to_string()]));
+        Told {
+            directory: directory.to_owned(),
+            listen: *listen,
+            written: written.to_owned(),
+            common,
+            of_proxies: files.flatten().collect(),
         }
     }
-}
-
-/// Defines the custom resource that the churn writes. Upstream says by its definition that a resource is a custom one and
-/// which of its fields can be selected; without it the kind passes for a built-in one, whose bytes differ.
-fn define_gauges(cluster: &mut weir_sim::Cluster) -> Result<(), Status> {
-    let definitions = GroupVersionResource::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
-    let info = ResourceInfo::built_in(definitions, "CustomResourceDefinition", Scope::Cluster);
-    let resource = cluster.register(info);
-    let gauges = weir_sim::gauges();
-    let fields = gauges.selectable.iter().map(|path| object([("jsonPath", Node::from(format!(".{path}")))]));
-    let fields = Node::Array(fields.collect());
-    let version = object([
-        ("name", Node::from(&*gauges.gvr.version)),
-        ("served", Node::from(true)),
-        ("storage", Node::from(true)),
-        ("selectableFields", fields),
-    ]);
-    let spec = object([
-        ("group", Node::from(&*gauges.gvr.group)),
-        (
-            "names",
-            object([("kind", Node::from(&*gauges.kind)), ("plural", Node::from(&*gauges.gvr.resource))]),
-        ),
-        ("scope", Node::from("Namespaced")),
-        ("versions", Node::Array(vec![version])),
-    ]);
-    let metadata = object([("name", Node::from(gauges.gvr.group_resource().to_string()))]);
-    let body = object([("metadata", metadata), ("spec", spec)]);
-    cluster.apply(Op::Create { resource, namespace: None, body }).map(drop)
-}
-
-fn write_files(directory: &Path, address: SocketAddr, ca_pem: &str) -> std::io::Result<()> {
-    std::fs::create_dir_all(directory)?;
-    let ca = directory.join("ca.crt");
-    std::fs::File::create(&ca)?.write_all(ca_pem.as_bytes())?;
-    let kubeconfig = format!(
-        "apiVersion: v1\nkind: Config\ncurrent-context: sim\n\
-         clusters: [{{name: sim, cluster: {{server: \"https://{address}\", certificate-authority: {ca:?}}}}}]\n\
-         users: [{{name: sim, user: {{token: {TOKEN}}}}}]\n\
-         contexts: [{{name: sim, context: {{cluster: sim, user: sim}}}}]\n"
-    );
-    std::fs::File::create(directory.join("kubeconfig"))?.write_all(kubeconfig.as_bytes())
 }
 
 /// Three things to try, in another terminal.
 #[expect(clippy::print_stdout, reason = "what the command is for")]
-fn say_commands(address: SocketAddr, kubeconfig: &Path) {
+fn say_commands(address: SocketAddr, kubeconfig: &Path, front: &Front) {
     let curl = format!("curl -sk -H 'Authorization: Bearer {TOKEN}'");
     println!("\nin another terminal:\n");
     println!("  kubectl --kubeconfig {} get pods -A --watch", kubeconfig.display());
+    let Front::Simulated(..) = front else { return };
     println!("  {curl} -i 'https://{address}/api/v1/pods?resourceVersion=0&limit=1' | head -c 600");
     println!(
         "  {curl} \"https://{address}/apis/metering.weir.test/v1/gauges?resourceVersion=0&\

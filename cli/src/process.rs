@@ -11,7 +11,7 @@ use weir_daemon::admin::metrics::Metrics;
 use weir_daemon::admin::{Admin, AdminPort};
 use weir_daemon::readiness::Readiness;
 use weir_daemon::tls::ServerTls;
-use weir_daemon::{Lifecycle, Listener, Signals, SocketOptions};
+use weir_daemon::{Lifecycle, Listener, Signals, SocketOptions, StopCause};
 use weir_proxy::auth::Authorizer;
 use weir_proxy::http::answer::Proxy;
 use weir_proxy::http::server::Server;
@@ -115,6 +115,9 @@ impl Process {
         }
         let signals = Signals::install().map_err(|error| Fault::failed("install signal handlers", error))?;
         let lifecycle = Lifecycle::new();
+        if common.until_stdin_ends {
+            lifecycle.spawn("standard input", until_stdin_ends(lifecycle.clone()));
+        }
         let (readiness, metrics) = (Readiness::new(), Metrics::new(role, &lifecycle));
         let admin = match common.admin {
             Some(address) => {
@@ -139,6 +142,17 @@ impl Process {
             tracing::info!(tasks = stopped.left.len(), "ended without waiting for the rest");
         }
         if stopped.cause.is_fault() { Err(Fault::Stopped(format!("{:?}", stopped.cause))) } else { Ok(()) }
+    }
+}
+
+/// Tells the process to stop when its standard input ends.
+async fn until_stdin_ends(lifecycle: Lifecycle) {
+    let ended = async {
+        // Whatever is written there means nothing, and a failure is an end.
+        let _ = tokio::io::copy(&mut tokio::io::stdin(), &mut tokio::io::sink()).await;
+    };
+    if lifecycle.token().run_until_cancelled(ended).await.is_some() {
+        lifecycle.stop(StopCause::Asked);
     }
 }
 
