@@ -107,6 +107,7 @@ func TestShardsRunWithTheArgumentsOfTheManifests(t *testing.T) {
 	defer proxy.Close()
 	awaitMirrored(t, p, proxy)
 	judgeRights(t, p)
+	judgeUnmirrored(t, proxy)
 
 	// The second replica of each shard goes; the first ones answer as before.
 	var group sync.WaitGroup
@@ -124,6 +125,14 @@ func TestShardsRunWithTheArgumentsOfTheManifests(t *testing.T) {
 		group.Go(func() { pod.end(t, m, p.certs()) })
 	}
 	group.Wait()
+
+	// Without any replica there is no short answer, and no flood for upstream either; what isn't mirrored goes on.
+	for _, path := range mirrored {
+		if answer := proxy.Must(t, client.Request{Path: path}); answer.Status != http.StatusServiceUnavailable {
+			t.Errorf("%s without shards: %d\n%s", path, answer.Status, client.Excerpt(answer.Body))
+		}
+	}
+	judgeUnmirrored(t, proxy)
 }
 
 // Without a list of nodes: as close to the manifest as one machine allows. All interfaces are listened on, and the name is
@@ -335,6 +344,18 @@ func judgeRights(t *testing.T, p *plane) {
 	} {
 		if !used[right] {
 			t.Errorf("nobody used the right to %s: %v", right, slices.Sorted(maps.Keys(used)))
+		}
+	}
+}
+
+// judgeUnmirrored reads what the shards have no right to: it is passed through, also after a first watch, with which a kind's
+// mirror would start.
+func judgeUnmirrored(t *testing.T, proxy *client.Client) {
+	t.Helper()
+	for _, query := range []string{"?watch=1&timeoutSeconds=1", ""} {
+		answer := proxy.Get(t, "/apis/rbac.authorization.k8s.io/v1/clusterroles"+query)
+		if by := answer.Header.Get("Weir-Answered-By"); !strings.HasPrefix(by, "passed; ") {
+			t.Errorf("clusterroles%s: answered by %q", query, by)
 		}
 	}
 }
