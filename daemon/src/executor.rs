@@ -10,6 +10,16 @@ use crate::Lifecycle;
 pub struct TaskExecutor {
     lifecycle: Lifecycle,
     name: &'static str,
+    end: End,
+}
+
+/// When tasks end.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    /// By themselves.
+    ByThemselves,
+    /// As soon as the process is told to stop.
+    AtStop,
 }
 
 // === impl TaskExecutor ===
@@ -17,7 +27,12 @@ pub struct TaskExecutor {
 impl TaskExecutor {
     /// Tasks are spawned by this life under this name.
     pub fn new(lifecycle: Lifecycle, name: &'static str) -> Self {
-        Self { lifecycle, name }
+        Self { lifecycle, name, end: End::ByThemselves }
+    }
+
+    /// The same for tasks that owe nobody anything once the process is told to stop.
+    pub fn until_stop(lifecycle: Lifecycle, name: &'static str) -> Self {
+        Self { lifecycle, name, end: End::AtStop }
     }
 }
 
@@ -27,8 +42,13 @@ where
     F::Output: Send,
 {
     fn execute(&self, future: F) {
+        let (stop, end) = (self.lifecycle.token().clone(), self.end);
         self.lifecycle.spawn(self.name, async move {
-            future.await;
+            match end {
+                End::ByThemselves => drop(future.await),
+                // Whether it was told or ended by itself makes no difference.
+                End::AtStop => drop(stop.run_until_cancelled(future).await),
+            }
         });
     }
 }

@@ -9,7 +9,6 @@ mod addresses;
 mod connection;
 mod dial;
 mod error;
-mod executor;
 mod forward;
 mod instance;
 mod kubeconfig;
@@ -22,11 +21,11 @@ mod wire;
 
 pub use connection::{Connection, Protocol, Role};
 pub use error::{BoxError, ConnectError, FailureKind, ForwardError, LoadError, SendError};
-pub use executor::TaskExecutor;
 pub use forward::{Affinity, ForwardedBody, RequestBody, ReviewAnswer};
 pub use instance::Instance;
 pub use kubeconfig::{ExportError, Origin};
 pub use upstream::{Upstream, UpstreamOptions};
+pub use weir_daemon::TaskExecutor;
 
 #[cfg(test)]
 mod testing;

@@ -20,12 +20,12 @@ use hyper::{
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::sync::watch;
 use tracing::debug;
+use weir_daemon::TaskExecutor;
 
 use crate::{
     access::Identity,
     dial::{self, Stream},
     error::ConnectError,
-    executor::TaskExecutor,
     forward::RequestBody,
     instance::Instance,
 };

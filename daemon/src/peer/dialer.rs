@@ -133,7 +133,7 @@ impl Dialer {
             ready(only.take().ok_or_else(|| Status::unavailable("the connection to the node was lost")))
         });
         Endpoint::from_static(ORIGIN)
-            .executor(TaskExecutor::new(self.lifecycle.clone(), "dialed connection"))
+            .executor(TaskExecutor::until_stop(self.lifecycle.clone(), "dialed connection"))
             .max_frame_size(MAX_FRAME_BYTES)
             .initial_stream_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES)

@@ -42,11 +42,11 @@ impl FeedMetrics {
         let mut add = |name: &str, help: &str, family: &Family<Label, Counter>| {
             registry.register(name, help, family.clone());
         };
-        add("weir_upstream_lists", "Lists of a mirror that upstream served, in full or in part", lists);
-        add("weir_feed_late_lists", "Lists begun for shards that came late", late_lists);
-        add("weir_feed_watches", "Watches opened at upstream", watches);
-        add("weir_feed_backfills", "Watches opened for shards that were behind the ring", backfills);
-        add("weir_feed_restores", "How often upstream's history went back", restores);
+        add("upstream_lists", "Lists of a mirror that upstream served, in full or in part", lists);
+        add("feed_late_lists", "Lists begun for shards that came late", late_lists);
+        add("feed_watches", "Watches opened at upstream", watches);
+        add("feed_backfills", "Watches opened for shards that were behind the ring", backfills);
+        add("feed_restores", "How often upstream's history went back", restores);
     }
 
     /// The counters of one mirror.
@@ -77,7 +77,7 @@ mod tests {
         metrics.of(&pods).lists.inc();
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
-        let line = format!("weir_upstream_lists_total{{resource=\"{pods}\"}} 2");
+        let line = format!("upstream_lists_total{{resource=\"{pods}\"}} 2");
         assert!(text.lines().any(|found| found == line), "{text}");
     }
 }

@@ -18,9 +18,9 @@ impl FeedsMetrics {
     /// Shows the numbers.
     pub fn register(&self, registry: &mut Registry) {
         let Self { running, subscriptions } = self;
-        registry.register("weir_feeds", "Feeds that read upstream in this process", running.clone());
+        registry.register("feeds", "Feeds that read upstream in this process", running.clone());
         registry.register(
-            "weir_feed_subscriptions",
+            "feed_subscriptions",
             "Subscriptions that feeds of this process took",
             subscriptions.clone(),
         );

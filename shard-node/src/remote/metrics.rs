@@ -22,25 +22,9 @@ impl FollowMetrics {
     /// Shows the numbers.
     pub fn register(&self, registry: &mut Registry) {
         let Self { subscriptions, feeds_lost, hand_overs, warm_starts } = self;
-        registry.register(
-            "weir_subscriptions",
-            "Subscriptions of this process to feeds",
-            subscriptions.clone(),
-        );
-        registry.register(
-            "weir_feed_lost",
-            "Subscriptions to feeds that broke or were left",
-            feeds_lost.clone(),
-        );
-        registry.register(
-            "weir_feed_hand_overs",
-            "Subscriptions handed to a better feed",
-            hand_overs.clone(),
-        );
-        registry.register(
-            "weir_warm_starts",
-            "Mirrors that began as a copy of a replica",
-            warm_starts.clone(),
-        );
+        registry.register("subscriptions", "Subscriptions of this process to feeds", subscriptions.clone());
+        registry.register("feed_lost", "Subscriptions to feeds that broke or were left", feeds_lost.clone());
+        registry.register("feed_hand_overs", "Subscriptions handed to a better feed", hand_overs.clone());
+        registry.register("warm_starts", "Mirrors that began as a copy of a replica", warm_starts.clone());
     }
 }

@@ -28,13 +28,13 @@ impl Metrics {
     /// Shows them; the counters' text has `_total` behind the name.
     pub fn register(&self, registry: &mut Registry) {
         let Self { sessions, flushes, flush_bytes, heartbeats, lists, logs } = self;
-        registry.register("weir_node_sessions", "Sessions of proxies that stand", sessions.clone());
+        registry.register("node_sessions", "Sessions of proxies that stand", sessions.clone());
         for (name, help, counter) in [
-            ("weir_node_flushes", "Flushes sent on sessions, without beats", flushes),
-            ("weir_node_flush_bytes", "Bytes of flushes and beats", flush_bytes),
-            ("weir_node_heartbeats", "Beats sent on sessions that had nothing to say", heartbeats),
-            ("weir_node_lists", "Snapshots that peers asked for", lists),
-            ("weir_node_logs", "Logs that peers asked for", logs),
+            ("node_flushes", "Flushes sent on sessions, without beats", flushes),
+            ("node_flush_bytes", "Bytes of flushes and beats", flush_bytes),
+            ("node_heartbeats", "Beats sent on sessions that had nothing to say", heartbeats),
+            ("node_lists", "Snapshots that peers asked for", lists),
+            ("node_logs", "Logs that peers asked for", logs),
         ] {
             registry.register(name, help, counter.clone());
         }
@@ -55,12 +55,12 @@ mod tests {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         for line in [
-            "weir_node_sessions 1",
-            "weir_node_flushes_total 0",
-            "weir_node_flush_bytes_total 1234",
-            "weir_node_heartbeats_total 0",
-            "weir_node_lists_total 0",
-            "weir_node_logs_total 0",
+            "node_sessions 1",
+            "node_flushes_total 0",
+            "node_flush_bytes_total 1234",
+            "node_heartbeats_total 0",
+            "node_lists_total 0",
+            "node_logs_total 0",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is not in {text}");
         }
