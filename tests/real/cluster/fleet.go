@@ -121,14 +121,14 @@ func (f *Fleet) add(m *Member) error {
 }
 
 // owner names the member at the other end of a connection.
-func (f *Fleet) owner(remote net.Addr) string {
+func (f *Fleet) owner(connection net.Conn) string {
 	processes := map[string]int{}
 	for _, member := range f.Members() {
 		if process := member.Process(); process != nil {
 			processes[member.Name] = process.PID()
 		}
 	}
-	return owner(remote, processes)
+	return owner(connection, processes)
 }
 
 func (f *Fleet) certificate(name string) string {

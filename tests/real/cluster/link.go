@@ -26,7 +26,8 @@ type Link struct {
 	silent  [2]bool
 	delay   [2]time.Duration
 	open    map[net.Conn]struct{}
-	harmed  int // bytes that were held back or delayed
+	moved   [2]int // bytes
+	harmed  int    // bytes that were held back or delayed
 }
 
 func (r *Relay) newLink(client string) *Link {
@@ -75,10 +76,18 @@ func (l *Link) Harmed() int {
 	return l.harmed
 }
 
-// lateness is how much later n bytes have to arrive.
+// Moved is how many bytes went in a direction so far.
+func (l *Link) Moved(direction Direction) int {
+	l.relay.mu.Lock()
+	defer l.relay.mu.Unlock()
+	return l.moved[direction]
+}
+
+// lateness is how much later n bytes have to arrive; they are counted.
 func (l *Link) lateness(direction Direction, n int) time.Duration {
 	l.relay.mu.Lock()
 	defer l.relay.mu.Unlock()
+	l.moved[direction] += n
 	late := l.delay[direction] + l.relay.all.delay[direction]
 	if late > 0 {
 		l.harmed += n

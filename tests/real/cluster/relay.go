@@ -14,7 +14,7 @@ type Relay struct {
 
 	mu       sync.Mutex
 	changed  *sync.Cond
-	identify func(net.Addr) string // nil: all connections are of one link
+	identify func(net.Conn) string // nil: all connections are of one link
 	target   string
 	all      *Link
 	links    map[string]*Link
@@ -30,7 +30,7 @@ const (
 func NewRelay() (*Relay, error) { return listenRelay("127.0.0.1:0", nil) }
 
 // listenRelay listens at an address; identify names who is at the other end of a connection.
-func listenRelay(address string, identify func(net.Addr) string) (*Relay, error) {
+func listenRelay(address string, identify func(net.Conn) string) (*Relay, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (r *Relay) Addr() string { return r.listener.Addr().String() }
 func (r *Relay) Pin(target string) { r.set(func() { r.target = target }) }
 
 // Identify says how new connections are told apart.
-func (r *Relay) Identify(identify func(net.Addr) string) { r.set(func() { r.identify = identify }) }
+func (r *Relay) Identify(identify func(net.Conn) string) { r.set(func() { r.identify = identify }) }
 
 // Refuse makes the relay close new connections at once, or take them again.
 func (r *Relay) Refuse(refused bool) { r.all.Refuse(refused) }
@@ -130,7 +130,7 @@ func (r *Relay) serve(client net.Conn) {
 	r.mu.Unlock()
 	name := ""
 	if identify != nil {
-		name = identify(client.RemoteAddr())
+		name = identify(client)
 	}
 	r.mu.Lock()
 	link, target := r.link(name), r.target

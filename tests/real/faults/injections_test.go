@@ -35,6 +35,8 @@ const (
 	// late is how much delayed links are late, and slow how long.
 	late = 200 * time.Millisecond
 	slow = 1500 * time.Millisecond
+	// glance is how long links are looked at to see which are used.
+	glance = 300 * time.Millisecond
 	// notice is how long the evidence of a fault may take to show.
 	notice = 6 * time.Second
 )
@@ -67,18 +69,17 @@ func (i *incident) node() *cluster.Member { return fleet.Nodes[i.random.IntN(len
 // proxy is any proxy, by its number.
 func (i *incident) proxy() int { return i.random.IntN(len(fleet.Proxies)) }
 
-// feed is a node that reads from an apiserver.
+// feed is a node to which an apiserver is telling something.
 func (i *incident) feed() *cluster.Member {
-	var feeds []*cluster.Member
+	var links []*cluster.Link
+	nodes := map[*cluster.Link]*cluster.Member{}
 	for _, node := range fleet.Nodes {
-		if plane.A.Relay.Link(node.Name).Open()+plane.B.Relay.Link(node.Name).Open() > 0 {
-			feeds = append(feeds, node)
+		for _, instance := range plane.Instances {
+			link := instance.Relay.Link(node.Name)
+			links, nodes[link] = append(links, link), node
 		}
 	}
-	if len(feeds) == 0 {
-		return nil
-	}
-	return feeds[i.random.IntN(len(feeds))]
+	return nodes[i.busy(links)]
 }
 
 // session is the link of a proxy to a node, subscription that of a node to another that feeds it.
@@ -87,18 +88,34 @@ func (i *incident) session() *cluster.Link { return i.link(fleet.Proxies) }
 func (i *incident) subscription() *cluster.Link { return i.link(fleet.Nodes) }
 
 func (i *incident) link(observers []*cluster.Member) *cluster.Link {
-	var open []*cluster.Link
+	var links []*cluster.Link
 	for _, node := range fleet.Nodes {
 		for _, observer := range observers {
-			if link := node.From(observer); observer != node && link.Open() > 0 {
-				open = append(open, link)
+			if observer != node {
+				links = append(links, node.From(observer))
 			}
 		}
 	}
-	if len(open) == 0 {
+	return i.busy(links)
+}
+
+// busy is one of the links on which the server is saying something now; nil if none is.
+func (i *incident) busy(links []*cluster.Link) *cluster.Link {
+	before := map[*cluster.Link]int{}
+	for _, link := range links {
+		before[link] = link.Moved(cluster.ToClient)
+	}
+	pause(i.ctx, glance)
+	var busy []*cluster.Link
+	for _, link := range links {
+		if link.Open() > 0 && link.Moved(cluster.ToClient) > before[link] {
+			busy = append(busy, link)
+		}
+	}
+	if len(busy) == 0 {
 		return nil
 	}
-	return open[i.random.IntN(len(open))]
+	return busy[i.random.IntN(len(busy))]
 }
 
 // seen waits for the evidence.

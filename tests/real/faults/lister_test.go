@@ -18,6 +18,7 @@ import (
 type lister struct {
 	form
 	number  int
+	queries []string
 	clients []*client.Client
 	world   *world
 	truth   *record.History
@@ -64,7 +65,7 @@ func (l *lister) run(ctx context.Context) {
 
 // list reads the collection once. Pages are asked of one proxy after the other.
 func (l *lister) list(ctx context.Context, turn int) {
-	query := []string{"limit=5", "resourceVersion=0", "", "limit=9"}[turn%4]
+	query := l.queries[turn%len(l.queries)]
 	isNewest := query != "resourceVersion=0"
 	known := l.world.acknowledged(l.kind)
 	var items [][]byte

@@ -24,6 +24,7 @@ type load struct {
 	writing  []*writing
 	endWrite context.CancelFunc
 	endRead  context.CancelFunc
+	endLists context.CancelFunc
 	writes   sync.WaitGroup
 	reads    sync.WaitGroup
 	failed   atomic.Pointer[error] // of a writer
@@ -34,10 +35,17 @@ type pace struct {
 	writesPerSecond int
 	watchersOfEach  int // of each form, at each proxy in turn
 	listers         int
+	queries         []string                     // what listers ask for
 	told            func(*watcher, client.Event) // if set: called for each live event
 }
 
-var gentle = pace{writesPerSecond: 40, watchersOfEach: 1, listers: 4}
+var gentle = pace{writesPerSecond: 40, watchersOfEach: 1, listers: 4, queries: everyQuery}
+
+// anyState are lists about whose freshness nobody has to ask upstream.
+var anyState = []string{"resourceVersion=0"}
+
+// everyQuery are all ways to list.
+var everyQuery = []string{"limit=5", "resourceVersion=0", "", "limit=9"}
 
 // patience is how long something may take that has to come, on a machine where everything runs at once.
 const patience = 60 * time.Second
@@ -78,11 +86,14 @@ func (l *load) startReaders(t *testing.T, endpoints []client.Endpoint, p pace) {
 			l.reads.Go(func() { w.run(ctx) })
 		}
 	}
+	lists, cancel := context.WithCancel(ctx)
+	l.endLists = cancel
 	for i := range p.listers {
 		f := l.forms()[i*5%len(l.forms())]
 		one := f.lister(i, endpoints, l.world, l.truth[f.kind.plural].History)
+		one.queries = p.queries
 		l.listers = append(l.listers, one)
-		l.reads.Go(func() { one.run(ctx) })
+		l.reads.Go(func() { one.run(lists) })
 	}
 	l.reads.Go(func() { l.keepJudging(ctx) })
 	for _, w := range l.watchers {
@@ -155,6 +166,7 @@ func (l *load) stop() {
 // finish ends the writing, waits until every watcher has all of it, and reports every broken rule.
 func (l *load) finish(t *testing.T) {
 	t.Helper()
+	l.endLists() // a list may be ahead of what is known; what is written below moves the truth past it
 	l.endWrite()
 	l.writes.Wait()
 	if err := l.failed.Load(); err != nil {

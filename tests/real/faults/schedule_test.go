@@ -46,9 +46,9 @@ func number(t testing.TB, name string, otherwise uint64) uint64 {
 // how long it is.
 func TestRF03_FaultsCostNoClientAnything(t *testing.T) {
 	seed := number(t, "WEIR_SEED", uint64(time.Now().UnixNano()))
-	ordinary, p := uint64(50), pace{writesPerSecond: 40, watchersOfEach: 1, listers: 4}
+	ordinary, p := uint64(50), gentle
 	if isLong() {
-		ordinary, p = 1000, pace{writesPerSecond: 100, watchersOfEach: 6, listers: 4}
+		ordinary, p.writesPerSecond, p.watchersOfEach = 1000, 100, 6
 	}
 	n := int(number(t, "WEIR_FAULTS", ordinary))
 	t.Logf("seed %d, %d faults", seed, n)

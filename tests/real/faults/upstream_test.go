@@ -18,7 +18,7 @@ func readers(instance *cluster.Instance) int {
 	return open
 }
 
-// read is an apiserver that nodes read from, if possible a random one.
+// readInstance is an apiserver that nodes read from, if possible a random one.
 func (i *incident) readInstance() *cluster.Instance {
 	instances := []*cluster.Instance{plane.A, plane.B}
 	one := i.random.IntN(len(instances))
