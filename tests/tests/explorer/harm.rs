@@ -25,8 +25,7 @@ impl World {
             0 => self.feeds[feed].reconnect(),
             1 => self.feeds[feed].relist(),
             2 => self.compacted = self.histories.last().map(Upstream::revision).unwrap_or_default(),
-            3 => self.feeds[feed].ring.shrink(),
-            4 | 5 => self.shards[place].break_off(feed),
+            3..6 => self.shards[place].go_to(feed, &mut self.feeds, &mut self.reached),
             6 | 7 if self.settings.is_restored => self.restore(),
             8..11 => self.crash(place),
             11..15 => self.break_session(proxy, place),
@@ -116,6 +115,7 @@ impl World {
             proxy.lines[place].cut(proxy.session, &mut self.shards[place]);
         }
         let slots = self.shards[place].slots;
+        self.shards[place].leave(&mut self.feeds);
         self.shards[place] = Shard::new((place, self.lives), slots, &self.settings);
         self.lives += 1;
         self.copies.remove(&place);

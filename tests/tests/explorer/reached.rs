@@ -25,10 +25,18 @@ pub(crate) struct Reached {
     pub(crate) relists: usize,
     /// Nodes that a feed's ring went past.
     pub(crate) overruns: usize,
-    /// Statements that began behind a gap.
-    pub(crate) gaps: usize,
-    /// Subscriptions for which a feed had to go back.
-    pub(crate) led_back: usize,
+    /// Backfills for nodes behind a feed's ring.
+    pub(crate) backfills: usize,
+    /// Backfills that upstream no longer had the log for.
+    pub(crate) backfills_expired: usize,
+    /// Lists beside a main watch.
+    pub(crate) late_lists: usize,
+    /// Feeds that began with the log behind a node's position.
+    pub(crate) begun_with_log: usize,
+    /// Feeds that heard from a node that another history had begun.
+    pub(crate) told_by_subscribers: usize,
+    /// Nodes that went from one feed to another.
+    pub(crate) changed_feed: usize,
     /// Clients that their hub had gone past.
     pub(crate) behind_hub: usize,
     /// Clients that came back to their hub.
@@ -70,7 +78,7 @@ pub(crate) struct Reached {
 type Count = (&'static str, fn(&mut Reached) -> &mut usize);
 
 /// All of them, by name.
-const COUNTS: [Count; 31] = [
+const COUNTS: [Count; 35] = [
     ("released", |reached| &mut reached.released),
     ("lists", |reached| &mut reached.lists),
     ("lists_broken", |reached| &mut reached.lists_broken),
@@ -82,8 +90,12 @@ const COUNTS: [Count; 31] = [
     ("complete", |reached| &mut reached.complete),
     ("relists", |reached| &mut reached.relists),
     ("overruns", |reached| &mut reached.overruns),
-    ("gaps", |reached| &mut reached.gaps),
-    ("led_back", |reached| &mut reached.led_back),
+    ("backfills", |reached| &mut reached.backfills),
+    ("backfills_expired", |reached| &mut reached.backfills_expired),
+    ("late_lists", |reached| &mut reached.late_lists),
+    ("begun_with_log", |reached| &mut reached.begun_with_log),
+    ("told_by_subscribers", |reached| &mut reached.told_by_subscribers),
+    ("changed_feed", |reached| &mut reached.changed_feed),
     ("behind_hub", |reached| &mut reached.behind_hub),
     ("gone_over", |reached| &mut reached.gone_over),
     ("restored", |reached| &mut reached.restored),

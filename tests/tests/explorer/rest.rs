@@ -8,7 +8,6 @@ use weir_tests::checker::{Item, Version, check_list, check_watch};
 use weir_tests::model::Upstream;
 
 use crate::client::Client;
-use crate::feed::Reading;
 use crate::proxy::Proxy;
 use crate::world::World;
 
@@ -34,10 +33,8 @@ impl World {
     /// Everybody once. False when nobody had anything to do.
     fn round(&mut self) -> bool {
         let mut is_news = false;
-        let epoch = self.histories.len() - 1;
-        for feed in &mut self.feeds {
-            let reading = Reading { upstream: &self.histories[epoch], epoch, compacted: self.compacted };
-            is_news |= feed.read(&reading, &mut self.rng);
+        for feed in 0..self.feeds.len() {
+            is_news |= self.read_from(feed);
         }
         is_news |= self.step_copy();
         for place in 0..self.shards.len() {

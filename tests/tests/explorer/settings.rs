@@ -8,6 +8,7 @@ use weir_core::message::Credit;
 use weir_core::{SlotSet, WindowBounds};
 use weir_proxy::hub::HubBounds;
 use weir_proxy::merge::NodeIndex;
+use weir_shard_node::feed::ring::RingBounds;
 use weir_tests::model::Wanted;
 
 /// Events that one answer of a log holds at most.
@@ -25,14 +26,16 @@ pub(crate) struct Settings {
     pub(crate) feeds: usize,
     pub(crate) proxies: usize,
     pub(crate) credit: Credit,
-    pub(crate) ring_bytes: usize,
+    pub(crate) ring: RingBounds,
+    /// Nodes subscribe to all feeds at once.
+    pub(crate) is_fed_by_all: bool,
     pub(crate) window: WindowBounds,
     pub(crate) hub: HubBounds,
     pub(crate) steps: usize,
     /// How many of a hundred steps do harm.
     pub(crate) harm: usize,
-    /// Whether upstream is restored from a backup on the way. With two feeds of one mirror that needs what says which
-    /// history a statement is of, so it comes with one feed only.
+    /// Whether upstream is restored from a backup on the way. Then a node takes one feed at a time: numbers of two
+    /// histories say nothing about each other, and feeds notice at different times.
     pub(crate) is_restored: bool,
 }
 
@@ -40,7 +43,7 @@ pub(crate) struct Settings {
 
 impl Settings {
     pub(crate) fn draw(rng: &mut StdRng) -> Self {
-        let feeds = rng.random_range(1..=2);
+        let (feeds, is_restored) = (rng.random_range(1..=2), rng.random_bool(0.25));
         let (shards, replicas) = (rng.random_range(1..=3), rng.random_range(1..=3));
         Self {
             shards,
@@ -50,7 +53,11 @@ impl Settings {
             feeds,
             proxies: rng.random_range(1..=2),
             credit: Credit(rng.random_range(1..=6)),
-            ring_bytes: pick(rng, &[1, 4_000, 1 << 20, 1 << 20]),
+            ring: RingBounds {
+                log_bytes: pick(rng, &[1, 4_000, 1 << 20, 1 << 20]),
+                list_bytes: pick(rng, &[1, 1_000, 1 << 20]),
+            },
+            is_fed_by_all: !is_restored && rng.random_bool(0.4),
             window: window(rng),
             hub: HubBounds {
                 max_events: rng.random_range(1..=6),
@@ -58,7 +65,7 @@ impl Settings {
             },
             steps: rng.random_range(100..300) * (1 + shards * replicas / 2),
             harm: pick(rng, &[1, 2, 5]),
-            is_restored: feeds == 1 && rng.random_bool(0.3),
+            is_restored,
         }
     }
 

@@ -1,9 +1,9 @@
-//! A shard node of the model: the real node, subscribed to every feed.
+//! A shard node of the model: the real node, subscribed to one feed after the other, or to all at once.
 
+use weir_core::SlotSet;
 use weir_core::message::FeedMessage;
-use weir_core::{History, SlotSet};
 use weir_proxy::merge::NodeIndex;
-use weir_shard_node::feed::ring::{Next, SubscriberId};
+use weir_shard_node::feed::ring::{Next, Standing, SubscriberId};
 use weir_shard_node::node::{Node, Outgoing};
 use weir_shard_node::store::Now;
 
@@ -21,6 +21,8 @@ pub(crate) struct Shard {
     /// How proxies number it.
     pub(crate) number: NodeIndex,
     id: SubscriberId,
+    /// Which feed it subscribes to; `None` if to all.
+    feed: Option<usize>,
     /// Whether it is subscribed, by feed.
     subscribed: Vec<bool>,
 }
@@ -36,54 +38,73 @@ impl Shard {
             life,
             number: settings.number(place, life),
             id: SubscriberId(place as u64),
+            feed: (!settings.is_fed_by_all).then_some(0),
             subscribed: vec![false; settings.feeds],
         }
     }
 
-    /// Takes the next message of a feed. `None` when there is none.
+    /// Takes the next message of a feed. `None` when there is none, or when it subscribes to another one.
     pub(crate) fn pull(
         &mut self,
         (index, feed): (usize, &mut Feed),
         now: Now,
         reached: &mut Reached,
     ) -> Option<Vec<Outgoing>> {
+        if self.feed.is_some_and(|own| own != index) {
+            return None;
+        }
         if !std::mem::replace(&mut self.subscribed[index], true) {
             let after = self.node.window().map(|window| window.frontier);
-            if let Some(lack) = feed.ring.subscribe(self.id, after) {
-                reached.led_back += 1;
-                feed.lack(lack);
-            }
-            // Without content there is nothing to forget; the answer to the subscription says which history comes.
-            let history = FeedMessage::Restored(History::new(feed.epoch as u64));
-            let is_empty = after.is_none();
-            return Some(
-                is_empty.then(|| self.node.on_feed(history, now)).into_iter().flatten().flatten().collect(),
-            );
+            feed.ring.subscribe(self.id, Standing { history: self.node.store().history(), after });
+            return Some(Vec::new());
         }
         match feed.ring.next(self.id) {
-            Next::Nothing => None,
+            Next::Nothing => feed.ring.take_wants_more().then(Vec::new),
             Next::Behind => {
                 reached.overruns += 1;
                 self.subscribed[index] = false;
                 Some(Vec::new())
             }
-            Next::Message(message) => {
-                reached.relists +=
-                    usize::from(matches!(&*message, FeedMessage::List(chunk) if chunk.is_last));
-                match self.node.on_feed(message.narrowed(&self.slots), now) {
-                    Ok(outgoing) => Some(outgoing),
-                    Err(_) => {
-                        reached.gaps += 1;
-                        self.subscribed[index] = false;
-                        Some(Vec::new())
-                    }
-                }
-            }
+            Next::Message(message) => Some(self.take(&message, (index, now), reached)),
         }
     }
 
-    /// Subscribes again without a need.
-    pub(crate) fn break_off(&mut self, index: usize) {
-        self.subscribed[index] = false;
+    fn take(
+        &mut self,
+        message: &FeedMessage,
+        (index, now): (usize, Now),
+        reached: &mut Reached,
+    ) -> Vec<Outgoing> {
+        reached.relists += usize::from(matches!(message, FeedMessage::List(chunk) if chunk.is_last));
+        let outgoing = self.node.on_feed(message.narrowed(&self.slots), now);
+        let outgoing = outgoing.expect("a ring hands over what leads on");
+        if let FeedMessage::List(chunk) = message
+            && chunk.is_last
+        {
+            // The store may have had no use for the list, and may have dropped what it had staged.
+            let frontier = self.node.window().map(|window| window.frontier);
+            self.subscribed[index] = frontier >= Some(chunk.at);
+        }
+        outgoing
+    }
+
+    /// Leaves the feeds.
+    pub(crate) fn leave(&mut self, feeds: &mut [Feed]) {
+        for (feed, is_subscribed) in feeds.iter_mut().zip(&mut self.subscribed) {
+            feed.ring.unsubscribe(self.id);
+            *is_subscribed = false;
+        }
+    }
+
+    /// Goes to this feed, or subscribes to it again without a need.
+    pub(crate) fn go_to(&mut self, index: usize, feeds: &mut [Feed], reached: &mut Reached) {
+        match &mut self.feed {
+            None => self.subscribed[index] = false,
+            Some(own) => {
+                reached.changed_feed += usize::from(*own != index);
+                *own = index;
+                self.leave(feeds);
+            }
+        }
     }
 }

@@ -60,7 +60,7 @@ impl World {
             histories: vec![Upstream::new(ResourceVersion::new(rng.random_range(1..5)))],
             compacted: ResourceVersion::ZERO,
             interests: settings::interests(&mut rng),
-            feeds: (0..settings.feeds).map(|index| Feed::new(index, settings.ring_bytes)).collect(),
+            feeds: (0..settings.feeds).map(|index| Feed::new(index, settings.ring)).collect(),
             slots: settings.slots(),
             copies: BTreeMap::new(),
             lives: shards.len(),
@@ -161,9 +161,19 @@ impl World {
 
     fn read_feed(&mut self) -> bool {
         let index = self.rng.random_range(0..self.feeds.len());
+        self.read_from(index)
+    }
+
+    pub(crate) fn read_from(&mut self, index: usize) -> bool {
         let epoch = self.histories.len() - 1;
-        let reading = Reading { upstream: &self.histories[epoch], epoch, compacted: self.compacted };
-        self.feeds[index].read(&reading, &mut self.rng)
+        let mut reading = Reading {
+            upstream: &self.histories[epoch],
+            epoch,
+            compacted: self.compacted,
+            rng: &mut self.rng,
+            reached: &mut self.reached,
+        };
+        self.feeds[index].read(&mut reading)
     }
 
     // --- shards
@@ -171,6 +181,9 @@ impl World {
     fn pull(&mut self) -> bool {
         let shard = self.rng.random_range(0..self.shards.len());
         let feed = self.rng.random_range(0..self.feeds.len());
+        if self.rng.random_bool(0.05) {
+            self.shards[shard].go_to(feed, &mut self.feeds, &mut self.reached);
+        }
         self.pull_from(shard, feed)
     }
 
@@ -201,6 +214,9 @@ impl World {
         self.now += Duration::from_secs(self.rng.random_range(1..10));
         for shard in &mut self.shards {
             shard.node.trim(self.now);
+        }
+        for feed in &mut self.feeds {
+            feed.ring.pass_time(self.now);
         }
     }
 
