@@ -34,7 +34,7 @@ use crate::feed::ring::Standing;
 use starting::NotDescribed;
 
 /// How long a feed goes on without a subscriber: long enough for all of them to restart one after the other.
-const IDLE_LIMIT: Duration = Duration::from_secs(60);
+pub const IDLE_LIMIT: Duration = Duration::from_secs(60);
 
 /// How often subscribers are counted.
 const IDLE_CHECK: Duration = Duration::from_secs(1);
@@ -83,6 +83,7 @@ pub struct Feeds {
     upstream: Upstream,
     lifecycle: Lifecycle,
     metrics: (FeedMetrics, FeedsMetrics),
+    idle_limit: Duration,
     feeds: Mutex<HashMap<GroupVersionResource, watch::Sender<State>>>,
 }
 
@@ -91,7 +92,13 @@ pub struct Feeds {
 impl Feeds {
     /// None yet.
     pub fn new(upstream: Upstream, lifecycle: Lifecycle, metrics: (FeedMetrics, FeedsMetrics)) -> Self {
-        Self { upstream, lifecycle, metrics, feeds: Mutex::default() }
+        Self { upstream, lifecycle, metrics, idle_limit: IDLE_LIMIT, feeds: Mutex::default() }
+    }
+
+    /// The same with feeds that go on without a subscriber for so long.
+    #[must_use]
+    pub fn idle_for(self, idle_limit: Duration) -> Self {
+        Self { idle_limit, ..self }
     }
 
     /// Where feeds read.
@@ -207,7 +214,7 @@ impl Feeds {
             let mut feeds = self.feeds.lock();
             if handle.subscribers() > 0 {
                 busy = Instant::now();
-            } else if busy.elapsed() >= IDLE_LIMIT {
+            } else if busy.elapsed() >= self.idle_limit {
                 feeds.remove(resource);
                 return;
             }

@@ -12,7 +12,6 @@ pub mod remote;
 pub mod rpc;
 pub mod store;
 pub mod subscriber;
-pub mod warm;
 #[cfg(test)]
 mod testing;
-
+pub mod warm;

@@ -108,9 +108,14 @@ impl Nodes {
         self.pulse.lock().is_hanging(address)
     }
 
-    /// How far the others have come with a mirror in a history, as they said last.
-    pub fn highest(&self, mirror: &GroupVersionResource, history: History) -> Option<ResourceVersion> {
-        self.pulse.lock().highest(mirror, history)
+    /// Whether a node could not be asked the last time.
+    pub fn is_down(&self, address: &NodeAddress) -> bool {
+        self.pulse.lock().is_down(address)
+    }
+
+    /// How far the others have come with a mirror, in the newest history that they hold, as they said last.
+    pub fn newest(&self, mirror: &GroupVersionResource) -> Option<(History, ResourceVersion)> {
+        self.pulse.lock().newest(mirror)
     }
 
     /// What a node can answer of some mirrors; of all that it has, if none is named.

@@ -8,8 +8,6 @@ mod chosen;
 mod follower;
 mod metrics;
 mod stream;
-#[cfg(test)]
-mod tests;
 mod trials;
 
 use std::sync::Arc;

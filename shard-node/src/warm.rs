@@ -6,8 +6,6 @@
 //! it is in the node.
 
 mod copy;
-#[cfg(test)]
-mod tests;
 
 use tokio::time::Instant;
 use tracing::{info, warn};

@@ -74,11 +74,16 @@ impl Pulse {
         })
     }
 
-    /// How far anybody has come in a history.
-    pub(super) fn highest(&self, mirror: &GroupVersionResource, history: History) -> Option<ResourceVersion> {
+    /// Whether it could not be asked the last time.
+    pub(super) fn is_down(&self, address: &NodeAddress) -> bool {
+        self.0.get(address).is_some_and(|seen| seen.is_down)
+    }
+
+    /// How far anybody has come, in the newest history that anybody holds.
+    pub(super) fn newest(&self, mirror: &GroupVersionResource) -> Option<(History, ResourceVersion)> {
         let windows = self.0.values().flat_map(|seen| &seen.windows);
-        let ours = windows.filter(|one| one.mirror == *mirror && one.history == history);
-        ours.filter_map(|one| Some(one.window?.frontier)).max()
+        let held = windows.filter(|one| one.mirror == *mirror);
+        held.filter_map(|one| Some((one.history, one.window?.frontier))).max()
     }
 }
 
@@ -132,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_is_of_one_history_and_of_those_that_are_there() {
+    fn the_newest_is_of_the_newest_history_and_of_those_that_are_there() {
         let (nodes, mut pulse) = (nodes(2), Pulse::default());
         let mirror = GroupVersionResource::new("", "v1", "pods");
         let window = |history, frontier| MirrorWindow {
@@ -141,15 +146,16 @@ mod tests {
             window: Some(Window { floor: ResourceVersion::new(1), frontier: ResourceVersion::new(frontier) }),
             history: History::new(history),
         };
+        let newest = |pulse: &Pulse| pulse.newest(&mirror).map(|(history, rv)| (history.get(), rv.get()));
         pulse.round(&nodes);
         pulse.on_answer(&nodes[0], vec![window(0, 70)]);
+        assert_eq!(newest(&pulse), Some((0, 70)));
         pulse.on_answer(&nodes[1], vec![window(1, 30)]);
-        let highest =
-            |pulse: &Pulse, history| pulse.highest(&mirror, History::new(history)).map(|rv| rv.get());
-        assert_eq!((highest(&pulse, 0), highest(&pulse, 1), highest(&pulse, 2)), (Some(70), Some(30), None));
-        assert!(pulse.on_failure(&nodes[0]) && !pulse.on_failure(&nodes[0]), "told once");
-        assert_eq!(highest(&pulse, 0), None);
-        pulse.round(&nodes[..1]);
-        assert_eq!(highest(&pulse, 1), None, "no longer named");
+        assert_eq!(newest(&pulse), Some((1, 30)));
+        assert!(pulse.on_failure(&nodes[1]) && !pulse.on_failure(&nodes[1]), "told once");
+        assert!(pulse.is_down(&nodes[1]) && !pulse.is_down(&nodes[0]));
+        assert_eq!(newest(&pulse), Some((0, 70)));
+        pulse.round(&nodes[1..]);
+        assert_eq!(newest(&pulse), None, "no longer named");
     }
 }

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 use tracing::{debug, info, warn};
-use weir_core::ResourceVersion;
 use weir_core::message::FeedMessage;
 use weir_core::mirror::MirrorSpec;
+use weir_core::{History, ResourceVersion};
 use weir_daemon::members::NodeAddress;
 
 use super::stream::{FollowError, Heard, Stream, Wanted};
@@ -46,7 +46,7 @@ pub(super) struct Chosen {
     limits: FollowLimits,
     heard: Instant,
     /// How far others were when it was first seen that they have more, and when that was.
-    missed: Option<(ResourceVersion, Instant)>,
+    missed: Option<((History, ResourceVersion), Instant)>,
     approach: Option<(NodeAddress, Approach)>,
     /// The better feed, once it is subscribed to.
     next: Option<Stream>,
@@ -110,13 +110,13 @@ impl Chosen {
             return Some(Left::Hanging);
         }
         let standing = standing(&follower.cell);
-        let others = follower.nodes.highest(&follower.mirror, standing.history)?;
-        let own = standing.after.unwrap_or_default();
+        let others = follower.nodes.newest(&follower.mirror)?;
+        let own = (standing.history, standing.after.unwrap_or_default());
         // A node that waits for its first list is given as long as it waited for the feed.
         let patience = if standing.after.is_none() { self.limits.first_choice } else { self.limits.behind };
         match self.missed {
             Some((missed, since)) if missed > own => {
-                (since.elapsed() >= patience).then_some(Left::Behind { others })
+                (since.elapsed() >= patience).then_some(Left::Behind { others: others.1 })
             }
             Some(_) | None => {
                 self.missed = (others > own).then(|| (others, Instant::now()));
@@ -127,7 +127,7 @@ impl Chosen {
 
     /// Begins to approach the best feed that is better than this one.
     fn look_for_better(&mut self, follower: &Follower) {
-        let order = follower.order();
+        let order = follower.nodes.order(&follower.mirror);
         let rank = |address: &NodeAddress| order.iter().position(|one| one == address).unwrap_or(order.len());
         let own_rank = rank(&self.current.address);
         if let Some((address, _)) = &self.approach
@@ -139,8 +139,9 @@ impl Chosen {
             return;
         }
         let is_well = |address: &&NodeAddress| {
-            let is_suspended = follower.trials.is_suspended(address);
-            follower.trials.is_due(address) && !is_suspended && !follower.nodes.is_hanging(address)
+            follower.trials.is_due(address)
+                && !follower.is_doubtful(address)
+                && !follower.nodes.is_hanging(address)
         };
         if let Some(better) = order[..own_rank].iter().find(is_well) {
             let approach = approach(follower, better.clone(), self.limits.back_for);

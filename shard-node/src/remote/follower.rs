@@ -171,25 +171,28 @@ impl Follower {
 
     /// Whom to try now.
     fn candidates(&self, preferred: Option<&NodeAddress>, standing: Standing) -> Vec<NodeAddress> {
-        let mut order = self.order();
         let is_waiting = self.empty_since.elapsed() < self.limits.first_choice;
-        if standing.after.is_none() && self.is_empty() && is_waiting {
-            order.truncate(1);
-        } else if let Some(preferred) = preferred {
-            order.retain(|address| address != preferred);
-            order.insert(0, preferred.clone());
-        }
+        let mut order = if standing.after.is_none() && self.is_empty() && is_waiting {
+            self.nodes.order(&self.mirror).into_iter().take(1).collect()
+        } else {
+            self.order(preferred)
+        };
         let is_due = |address: &NodeAddress| self.trials.is_due(address) && !self.nodes.is_hanging(address);
         order.retain(is_due);
         order
     }
 
-    /// All nodes as feeds of this mirror, the most wanted first.
-    pub(super) fn order(&self) -> Vec<NodeAddress> {
+    /// All nodes as feeds of this mirror, the most wanted first, the doubtful ones last.
+    fn order(&self, preferred: Option<&NodeAddress>) -> Vec<NodeAddress> {
         let mut order = self.nodes.order(&self.mirror);
         // The sort is stable.
-        order.sort_by_key(|address| self.trials.is_suspended(address));
+        order.sort_by_key(|address| (self.is_doubtful(address), preferred != Some(address)));
         order
+    }
+
+    /// Whether the feed of a node stood still lately, or the node cannot be reached.
+    pub(super) fn is_doubtful(&self, address: &NodeAddress) -> bool {
+        self.trials.is_suspended(address) || self.nodes.is_down(address)
     }
 
     /// Whether the node has never had content.
