@@ -67,23 +67,48 @@ impl Script {
 
     pub(crate) fn with_bounds(nodes: usize, credit: u32, bounds: WindowBounds) -> Self {
         let slots: Vec<_> = (0..nodes).map(|index| SlotSet::of_shard(index, nodes)).collect();
-        let mut script = Self {
+        let mut script = Self::unconnected(slots.clone(), &slots, (credit, bounds));
+        (0..nodes).for_each(|node| script.come(node));
+        script
+    }
+
+    /// So many shards with two replicas each, and an interest at 1 that follows the first ones. The second replica of shard
+    /// `n` is node `shards + n`.
+    pub(crate) fn replicated(shards: usize, credit: u32) -> (Self, InterestId) {
+        let slots: Vec<_> = (0..shards).map(|index| SlotSet::of_shard(index, shards)).collect();
+        let mut script = Self::unconnected(slots.clone(), &slots.repeat(2), (credit, wide()));
+        (0..shards).for_each(|node| script.come(node));
+        let id = script.open(1);
+        (0..shards).for_each(|node| script.talk(node));
+        (shards..2 * shards).for_each(|node| script.come(node));
+        (script, id)
+    }
+
+    /// These shards, and nodes that hold these slots, to none of which there is a session.
+    pub(crate) fn unconnected(
+        shards: Vec<SlotSet>,
+        held: &[SlotSet],
+        (credit, bounds): (u32, WindowBounds),
+    ) -> Self {
+        let nodes = held.len();
+        Self {
             upstream: Upstream::new(rv(1)),
-            nodes: slots.iter().map(|slots| Node::new(*slots, bounds)).collect(),
-            merges: Merges::new(slots, Credit(credit)),
+            nodes: held.iter().map(|slots| Node::new(*slots, bounds)).collect(),
+            merges: Merges::new(shards, Credit(credit)),
             to_nodes: (0..nodes).map(|_| VecDeque::new()).collect(),
             from_nodes: (0..nodes).map(|_| VecDeque::new()).collect(),
             asks: VecDeque::new(),
             released: Vec::new(),
             too_old: Vec::new(),
             lists: 0,
-        };
-        for node in 0..nodes {
-            script.list(node);
-            script.attach(node);
-            script.hear(node);
         }
-        script
+    }
+
+    /// A node lists, and a session with it begins.
+    pub(crate) fn come(&mut self, node: usize) {
+        self.list(node);
+        self.attach(node);
+        self.hear(node);
     }
 
     /// A pod of this node is written.
@@ -114,8 +139,12 @@ impl Script {
 
     /// The node gets a list of upstream's present.
     pub(crate) fn list(&mut self, node: usize) {
+        self.list_at(node, self.upstream.revision());
+    }
+
+    /// The node gets a list of upstream as it was at `at`.
+    pub(crate) fn list_at(&mut self, node: usize, at: ResourceVersion) {
         self.lists += 1;
-        let at = self.upstream.revision();
         let objects = self.upstream.objects(at);
         let chunk = ListChunk { list: ListId(self.lists), at, seq: 0, is_last: true, objects };
         self.tell(node, &FeedMessage::List(chunk)).expect("a list has no gap");
@@ -140,11 +169,30 @@ impl Script {
 
     /// The session breaks, with all that is under way, and another begins, on which the node says where it is.
     pub(crate) fn lose_session(&mut self, node: usize) {
-        self.nodes[node].detach(SESSION);
-        self.to_nodes[node].clear();
-        self.from_nodes[node].clear();
+        self.cut(node);
         self.attach(node);
         self.hear(node);
+    }
+
+    /// The session breaks, with all that is under way, and the proxy notices.
+    pub(crate) fn lose(&mut self, node: usize) {
+        self.cut(node);
+        let outputs = self.merges.on_session_lost(NodeIndex(node));
+        self.carry(outputs);
+        self.merges.check(usize::MAX / 4);
+    }
+
+    /// The node is lost with its store and begins anew with nothing, before the proxy has noticed.
+    pub(crate) fn crash(&mut self, node: usize) {
+        self.cut(node);
+        self.nodes[node] = Node::new(self.nodes[node].store().slots(), wide());
+    }
+
+    /// The proxy goes on without this node, whose session stands.
+    pub(crate) fn avoid(&mut self, node: usize) {
+        let outputs = self.merges.avoid(NodeIndex(node));
+        self.carry(outputs);
+        self.merges.check(usize::MAX / 4);
     }
 
     /// A client that has everything up to `after` opens everything.
@@ -208,6 +256,12 @@ impl Script {
     /// What a bookmark of the interest could promise.
     pub(crate) fn promised(&self, id: InterestId) -> u64 {
         self.merges.frontier_of(id).map_or(0, ResourceVersion::get)
+    }
+
+    fn cut(&mut self, node: usize) {
+        self.nodes[node].detach(SESSION);
+        self.to_nodes[node].clear();
+        self.from_nodes[node].clear();
     }
 
     fn carry(&mut self, outputs: Vec<Output>) {
