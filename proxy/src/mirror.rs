@@ -25,6 +25,10 @@ use crate::shards::Shards;
 /// of the old history cannot be told from one of the new.
 const REFUSE_AFTER_RESTORE: Duration = Duration::from_secs(75);
 
+/// How long an answer waits for replicas to come to what was shown before, and how often it looks.
+const BEHIND_LIMIT: Duration = Duration::from_secs(1);
+const BEHIND_LOOK: Duration = Duration::from_millis(10);
+
 /// One mirror.
 #[derive(Debug)]
 pub struct Mirror {
@@ -102,6 +106,18 @@ impl Mirror {
         let newest = self.window()?.frontier;
         let shown = self.shown.fetch_max(newest.get(), Ordering::AcqRel);
         (shown <= newest.get()).then_some(newest)
+    }
+
+    /// The same, waiting a moment where the replicas that are left are behind what was shown.
+    pub async fn newest_or_behind(&self) -> Option<ResourceVersion> {
+        let deadline = Instant::now() + BEHIND_LIMIT;
+        loop {
+            let newest = self.newest();
+            if newest.is_some() || self.window().is_none() || Instant::now() >= deadline {
+                return newest;
+            }
+            tokio::time::sleep(BEHIND_LOOK).await;
+        }
     }
 
     /// How many objects are left behind pages.

@@ -22,6 +22,8 @@ use weir_daemon::readiness::{Condition, Readiness};
 use self::pace::Pace;
 use self::peer::Peer;
 
+/// In how many steps nodes are asked again for mirrors that they refused.
+const ATTACH_EVERY: u32 = 10;
 /// How often nodes are compared. Each says something every 250 ms.
 const STEP: Duration = Duration::from_millis(300);
 
@@ -107,6 +109,7 @@ impl Peers {
     pub async fn run(self: Arc<Self>, members: Members) {
         let mut addresses = members.addresses();
         let mut pace = Pace::default();
+        let mut count = 0_u32;
         let mut steps = tokio::time::interval(STEP);
         steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
         self.follow(&addresses.borrow_and_update().clone());
@@ -114,7 +117,13 @@ impl Peers {
             tokio::select! {
                 biased;
                 Ok(()) = addresses.changed() => self.follow(&addresses.borrow_and_update().clone()),
-                _ = steps.tick() => self.compare(&mut pace),
+                _ = steps.tick() => {
+                    count = count.wrapping_add(1);
+                    self.compare(&mut pace);
+                    if count.is_multiple_of(ATTACH_EVERY) {
+                        self.all().iter().for_each(|peer| peer.attach_again());
+                    }
+                }
             }
         }
     }

@@ -55,9 +55,9 @@ impl Shards {
         self.0.links.write().entry(node).or_insert(link);
     }
 
-    /// Keeps the nodes that are there.
-    pub fn retain(&self, is_there: impl Fn(NodeIndex) -> bool) {
-        self.0.links.write().retain(|node, _| is_there(*node));
+    /// Removes a node.
+    pub fn remove(&self, node: NodeIndex) {
+        self.0.links.write().remove(&node);
     }
 
     /// The nodes.

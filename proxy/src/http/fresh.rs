@@ -59,11 +59,14 @@ pub async fn reach(
     otherwise: Otherwise,
 ) -> Result<Fresh, NotFresh> {
     match freshness {
-        Freshness::Any => newest(mirror),
+        Freshness::Any => newest(mirror).await,
         Freshness::NotOlderThan(wanted) => {
             tokio::select! {
                 biased;
-                reached = come_to(mirror, wanted) => reached.and_then(|()| newest(mirror)),
+                reached = come_to(mirror, wanted) => match reached {
+                    Ok(()) => newest(mirror).await,
+                    Err(not_fresh) => Err(not_fresh),
+                },
                 fresh = by_comparison(mirror, namespace, wanted) => Ok(fresh),
             }
         }
@@ -93,7 +96,7 @@ pub async fn is_reached_upstream(mirror: &Mirror, wanted: ResourceVersion) -> Op
 async fn prove(mirror: &Mirror, namespace: Option<&Arc<str>>) -> Option<Fresh> {
     let revision = mirror.feed().newest(false).await?;
     if timeout_at(Instant::now() + BY_ITSELF, mirror.reached(revision)).await.is_ok() {
-        return newest(mirror).ok();
+        return newest(mirror).await.ok();
     }
     tokio::select! {
         fresh = by_revision(mirror, revision) => fresh,
@@ -106,7 +109,7 @@ async fn by_revision(mirror: &Mirror, revision: ResourceVersion) -> Option<Fresh
     // The answer to the second question is not needed: what it sets going brings the mirror to the first one's.
     mirror.feed().newest(true).await?;
     mirror.reached(revision).await;
-    newest(mirror).ok()
+    newest(mirror).await.ok()
 }
 
 /// Compares until the mirror holds what upstream held, or has come past it. A difference proves nothing: what is lacking is
@@ -153,8 +156,8 @@ async fn compare(
     is_equal.then_some(Fresh { content: at, label: held.revision() })
 }
 
-fn newest(mirror: &Mirror) -> Result<Fresh, NotFresh> {
-    let at = mirror.newest().ok_or(NotFresh::Pass(Passed::Loading))?;
+async fn newest(mirror: &Mirror) -> Result<Fresh, NotFresh> {
+    let at = mirror.newest_or_behind().await.ok_or(NotFresh::Pass(Passed::Loading))?;
     Ok(Fresh { content: at, label: at })
 }
 

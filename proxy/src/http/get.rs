@@ -11,7 +11,7 @@ use crate::passthrough::Passed;
 
 /// The object, or why upstream has to answer.
 pub async fn get(mirror: &Mirror, key: &ObjectKey, intent: GetIntent) -> Result<Arc<Object>, Passed> {
-    let newest = mirror.newest().ok_or(Passed::Loading)?;
+    let newest = mirror.newest_or_behind().await.ok_or(Passed::Loading)?;
     match intent {
         GetIntent::Refused => return Err(Passed::NotARead),
         GetIntent::Point(Freshness::Consistent) => return Err(Passed::Freshness),

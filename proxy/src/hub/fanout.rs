@@ -19,7 +19,7 @@ use weir_core::statement::Statement;
 use super::lag::Lag;
 use super::{End, Hub, HubBounds, Read};
 use crate::link::Link;
-use crate::merge::{Asked, CREDIT, InterestId, Merges, Output, ShardIndex};
+use crate::merge::{Asked, CREDIT, InterestId, Merges, NodeIndex, Output, ShardIndex};
 use crate::peers::remote::Said;
 use crate::shards::Shards;
 
@@ -87,6 +87,14 @@ impl Fanout {
             frontier: watch::Sender::new(ResourceVersion::ZERO),
             restored: watch::Sender::new(ResourceVersion::ZERO),
         }
+    }
+
+    /// A node that is gone for good is lost, whatever it has said last.
+    pub fn remove(&self, node: NodeIndex) {
+        self.shards.remove(node);
+        let mut state = self.state.lock();
+        let outputs = state.merges.on_session_lost(node);
+        self.carry(&mut state, outputs);
     }
 
     /// Notified when a node has said something; nodes of other processes are attached with it.

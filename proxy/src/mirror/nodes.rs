@@ -1,6 +1,7 @@
 //! The nodes of one mirror, followed as they come and go, and what they tell of it: its spec and facts are those of the first
 //! node that has them, since all have them of upstream.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
@@ -53,10 +54,12 @@ impl Told {
     pub(super) async fn follow(self) {
         let mut changed = self.peers.changed();
         let mut telling = FuturesUnordered::new();
-        let mut known: Vec<usize> = Vec::new();
+        let mut known: BTreeSet<usize> = BTreeSet::new();
         loop {
             let peers = self.peers.all();
-            self.fanout.shards().retain(|node| peers.iter().any(|peer| peer.index() == node.0));
+            for gone in known.iter().filter(|known| !peers.iter().any(|peer| peer.index() == **known)) {
+                self.fanout.remove(NodeIndex(*gone));
+            }
             for peer in peers.iter().filter(|peer| !known.contains(&peer.index())) {
                 let mirror = peer.mirror(&self.resource, self.fanout.wake());
                 self.fanout.shards().add(NodeIndex(peer.index()), Link::Remote(mirror.clone()));

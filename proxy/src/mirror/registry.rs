@@ -234,13 +234,26 @@ impl Mirrors {
         let fanout = Arc::new(Fanout::new(Shards::new(slots.collect())));
         let told = nodes::Told::new(resource, peers, &fanout);
         let (spec, facts) = (told.spec(), told.facts());
-        self.carry(format!("nodes of {resource}"), told.follow());
-        self.carry(format!("fan-out of {resource}"), fanout.clone().run());
-        let spec = nodes::first(spec).await;
-        let spec =
-            spec.map_err(|reason| StartError::Unmirrored { resource: resource.group_resource(), reason })?;
-        let feed = RemoteFeed::new(peers.clone(), resource.clone(), facts);
-        Ok(Mirror::new(spec, Feed::Remote(feed), fanout))
+        // Not critical: they end when no node mirrors the resource.
+        let stop = self.lifecycle.token().child_token();
+        let (nodes, carrying) = (told.follow(), fanout.clone().run());
+        let both = async { tokio::join!(nodes, carrying) };
+        let ending = stop.clone();
+        self.lifecycle.spawn(format!("nodes of {resource}"), async move {
+            // Whether it was told or ended by itself makes no difference.
+            let _ = ending.run_until_cancelled(both).await;
+        });
+        match nodes::first(spec).await {
+            Ok(spec) => {
+                let feed = RemoteFeed::new(peers.clone(), resource.clone(), facts);
+                Ok(Mirror::new(spec, Feed::Remote(feed), fanout))
+            }
+            Err(reason) => {
+                stop.cancel();
+                peers.all().iter().for_each(|peer| peer.forget(resource));
+                Err(StartError::Unmirrored { resource: resource.group_resource(), reason })
+            }
+        }
     }
 
     /// Spawns a task that a mirror cannot do without. It ends when the process is told to stop.

@@ -183,6 +183,24 @@ impl Peer {
         mirror
     }
 
+    /// Nobody here wants the mirror any more.
+    pub fn forget(&self, resource: &GroupVersionResource) {
+        let mut state = self.state.lock();
+        state.mirrors.remove(resource);
+        let number = state.numbers.iter().find(|(_, mirror)| mirror.resource() == resource);
+        let Some(number) = number.map(|(number, _)| *number) else { return };
+        state.numbers.remove(&number);
+        state.say(&ToNode::Detach(number));
+    }
+
+    /// Asks again for the mirrors that the node does not carry.
+    pub(super) fn attach_again(&self) {
+        let state = self.state.lock();
+        for (resource, _) in state.mirrors.iter().filter(|(_, mirror)| mirror.was_refused()) {
+            state.say(&ToNode::Attach(resource.clone()));
+        }
+    }
+
     /// Resolves when the session is lost; at once where there is none.
     pub(super) async fn lost(&self) {
         // The sender lives in self, so the channel cannot close.
@@ -300,6 +318,7 @@ impl Peer {
             }
             FromNode::Unmirrored { mirror: resource, reason } => {
                 if let Some(mirror) = mirror(&resource) {
+                    self.state.lock().numbers.retain(|_, known| !Arc::ptr_eq(known, &mirror));
                     mirror.unmirrored(reason);
                 }
             }

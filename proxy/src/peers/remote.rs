@@ -181,8 +181,14 @@ impl RemoteMirror {
         self.wake.notify_one();
     }
 
+    /// The node does not carry the mirror, or no longer.
     pub(super) fn unmirrored(&self, reason: Unmirrored) {
         self.refused.send_replace(Some(reason));
+        self.down();
+    }
+
+    pub(super) fn was_refused(&self) -> bool {
+        self.refused.borrow().is_some()
     }
 
     pub(super) fn learned(&self, facts: MirrorFacts) {
