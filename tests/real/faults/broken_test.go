@@ -3,6 +3,8 @@ package faults
 import (
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 
 	"weir.dev/tests/real/client"
@@ -29,12 +31,20 @@ func TestRF05_OneBrokenKindStopsNoOther(t *testing.T) {
 	upstream := plane.Upstream(cluster.AdminToken, "faults-direct/"+t.Name())
 	defer upstream.Close()
 	makeBrokenKind(t, upstream)
-	want := upstream.Must(t, client.Request{Path: wrecks})
-	if want.Status < 400 {
-		t.Fatalf("upstream reads the broken kind: %d", want.Status)
+	if answer := upstream.Must(t, client.Request{Path: wrecks}); answer.Status < 400 {
+		t.Fatalf("upstream reads the broken kind: %d", answer.Status)
 	}
+	watching := t.Context()
 	for _, endpoint := range plane.Weir.Endpoints {
-		assertBrokenAsUpstream(t, endpoint, want)
+		assertBrokenAsUpstream(t, endpoint)
+		c := client.New(endpoint, cluster.AdminToken, "faults-broken/"+t.Name())
+		defer c.Close()
+		// A watch asks for a mirror of it, which can't be; what comes of the watch is upstream's to say.
+		go func() {
+			if stream, err := c.Watch(watching, wrecks+"?watch=1&resourceVersion=0"); err == nil {
+				stream.Close()
+			}
+		}()
 	}
 	for _, member := range []*cluster.Member{fleet.Node(0, 0), fleet.Proxies[0]} {
 		if err := member.Restart(); err != nil {
@@ -50,7 +60,7 @@ func TestRF05_OneBrokenKindStopsNoOther(t *testing.T) {
 				t.Errorf("%s: %s beside a broken kind is answered by %q", endpoint.Name, k.plural, by)
 			}
 		}
-		assertBrokenAsUpstream(t, endpoint, want)
+		assertBrokenAsUpstream(t, endpoint)
 	}
 	repair := []byte(`{"spec":{"conversion":{"strategy":"None","webhook":null}}}`)
 	if _, err := upstream.Write(t.Context(), http.MethodPatch, definitions+"/wrecks.faults.weir.test", repair); err != nil {
@@ -82,13 +92,23 @@ func makeBrokenKind(t *testing.T, upstream *client.Client) {
 	})
 }
 
-func assertBrokenAsUpstream(t *testing.T, endpoint client.Endpoint, want client.Answer) {
+// assertBrokenAsUpstream demands an answer that one of the apiservers gives too. They differ: one may have the kind in its
+// cache and can't read it from the store, the other can't fill its cache.
+func assertBrokenAsUpstream(t *testing.T, endpoint client.Endpoint) {
 	t.Helper()
 	c := client.New(endpoint, cluster.AdminToken, "faults-broken/"+t.Name())
 	defer c.Close()
-	for _, query := range []string{"", "?resourceVersion=0"} {
-		if got := c.Must(t, client.Request{Path: wrecks + query}); got.Status != want.Status {
-			t.Errorf("%s: the broken kind%s gives %d, upstream %d %s", endpoint.Name, query, got.Status, want.Status, client.Excerpt(want.Body))
-		}
+	got := c.Must(t, client.Request{Path: wrecks})
+	if by := got.Header.Get("Weir-Answered-By"); !strings.HasPrefix(by, "passed; ") {
+		t.Errorf("%s: the broken kind is answered by %q", endpoint.Name, by)
+	}
+	var given []int
+	for _, instance := range plane.Instances {
+		upstream := client.New(instance.Direct(), cluster.AdminToken, "faults-direct/"+t.Name())
+		defer upstream.Close()
+		given = append(given, upstream.Must(t, client.Request{Path: wrecks}).Status)
+	}
+	if !slices.Contains(given, got.Status) {
+		t.Errorf("%s: the broken kind gives %d, the apiservers give %v: %s", endpoint.Name, got.Status, given, client.Excerpt(got.Body))
 	}
 }

@@ -36,7 +36,7 @@ const (
 	late = 200 * time.Millisecond
 	slow = 1500 * time.Millisecond
 	// glance is how long links are looked at to see which are used.
-	glance = 300 * time.Millisecond
+	glance = 500 * time.Millisecond
 	// notice is how long the evidence of a fault may take to show.
 	notice = 6 * time.Second
 )
@@ -99,16 +99,22 @@ func (i *incident) link(observers []*cluster.Member) *cluster.Link {
 	return i.busy(links)
 }
 
-// busy is one of the links on which the server is saying something now; nil if none is.
+// busy is one of the links on which the server tells much now; nil if it says nothing on any. What is said to keep a
+// connection alive is little beside what a session, a subscription or a watch brings.
 func (i *incident) busy(links []*cluster.Link) *cluster.Link {
-	before := map[*cluster.Link]int{}
+	moved := map[*cluster.Link]int{}
 	for _, link := range links {
-		before[link] = link.Moved(cluster.ToClient)
+		moved[link] = -link.Moved(cluster.ToClient)
 	}
 	pause(i.ctx, glance)
+	most := 0
+	for _, link := range links {
+		moved[link] += link.Moved(cluster.ToClient)
+		most = max(most, moved[link])
+	}
 	var busy []*cluster.Link
 	for _, link := range links {
-		if link.Open() > 0 && link.Moved(cluster.ToClient) > before[link] {
+		if link.Open() > 0 && moved[link] > most/4 {
 			busy = append(busy, link)
 		}
 	}

@@ -36,6 +36,7 @@ type pace struct {
 	watchersOfEach  int // of each form, at each proxy in turn
 	listers         int
 	queries         []string                     // what listers ask for
+	returns         bool                         // watchers go back to their own proxies
 	told            func(*watcher, client.Event) // if set: called for each live event
 }
 
@@ -79,6 +80,7 @@ func (l *load) startReaders(t *testing.T, endpoints []client.Endpoint, p pace) {
 	for range p.watchersOfEach {
 		for _, f := range l.forms() {
 			w := f.watcher(len(l.watchers), len(l.watchers)%len(endpoints), endpoints, l.truth[f.kind.plural].History)
+			w.returns = p.returns
 			if p.told != nil {
 				w.told = func(event client.Event) { p.told(w, event) }
 			}

@@ -47,6 +47,7 @@ func number(t testing.TB, name string, otherwise uint64) uint64 {
 func TestRF03_FaultsCostNoClientAnything(t *testing.T) {
 	seed := number(t, "WEIR_SEED", uint64(time.Now().UnixNano()))
 	ordinary, p := uint64(50), gentle
+	p.returns = true
 	if isLong() {
 		ordinary, p.writesPerSecond, p.watchersOfEach = 1000, 100, 6
 	}

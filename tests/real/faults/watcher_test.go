@@ -21,6 +21,7 @@ type watcher struct {
 	clients []*client.Client // one for each proxy
 	truth   *record.History
 	told    func(client.Event) // if set: called for each live event
+	returns bool               // goes back to its own proxy after a while at another
 
 	mu       sync.Mutex
 	pending  []part
@@ -65,6 +66,8 @@ const (
 	retry = 50 * time.Millisecond
 	// reach bounds the wait for the head of an answer.
 	reach = 15 * time.Second
+	// visit is how long a watcher that returns stays at another proxy than its own.
+	visit = 5 * time.Second
 	// burst and rest are the two halves of a slow reader's time.
 	burst = time.Second
 	rest  = 2 * time.Second
@@ -157,9 +160,16 @@ func (w *watcher) stream(ctx context.Context, proxy int, path string, initial bo
 
 func (w *watcher) read(ctx context.Context, stream *client.Stream, initial bool) (bool, error) {
 	var state []client.Event
-	resting := time.Now().Add(burst)
+	opened := time.Now()
+	resting := opened.Add(burst)
 	for {
-		event, err := stream.Next(time.Hour)
+		if w.returns && !initial && time.Since(opened) > visit && w.snapshot().Proxy != w.home {
+			return true, broken{errors.New("went home")}
+		}
+		event, err := stream.Next(time.Second)
+		if errors.Is(err, client.ErrQuiet) && ctx.Err() == nil {
+			continue
+		}
 		if err != nil {
 			if ctx.Err() == nil {
 				w.note(func(s *seen) { s.Broken++ })
