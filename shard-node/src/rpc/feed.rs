@@ -118,3 +118,33 @@ fn refused(why: NoFeed, range: &MirrorRange) -> Status {
         NoFeed::Unreachable | NoFeed::Stopping => Status::unavailable(why.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tonic::Code;
+
+    use super::*;
+
+    #[test]
+    fn a_shard_subscribes_to_its_own_slots_and_a_proxy_to_none() {
+        let (own, all) = (SlotSet::of_shard(1, 4), SlotSet::ALL);
+        let shard = Caller::Shard { index: 1, count: 4 };
+        let half = Caller::Shard { index: 0, count: 2 };
+        for (caller, slots, is_allowed) in [
+            (Caller::Trusted, all, true),
+            (shard, own, true),
+            (shard, SlotSet::of_shard(2, 8), true),
+            (shard, SlotSet::of_shard(2, 4), false),
+            (shard, all, false),
+            (half, own, true),
+            (Caller::Proxy, own, false),
+            (Caller::Proxy, SlotSet::EMPTY, false),
+        ] {
+            let refused = may_subscribe(caller, &slots).err().map(|status| status.code());
+            let expected = (!is_allowed).then_some(Code::PermissionDenied);
+            assert_eq!(refused, expected, "{caller} {slots:?}");
+        }
+        let unknown = caller(&http::Extensions::new()).unwrap_err();
+        assert_eq!(unknown.code(), Code::Unauthenticated);
+    }
+}

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{interval, timeout};
+use tokio::net::TcpListener;
+use tokio::time::{Instant, interval, timeout};
 use weir_core::{GroupVersionResource, History, SlotSet};
 use weir_daemon::peer::PeerPort;
 use weir_proto::session::Unmirrored;
 use weir_shard_node::feed::ring::Standing;
 
-use crate::world::{LIMIT, Node, World, pods, until};
+use crate::relay::Relay;
+use crate::world::{LIMIT, Node, Plan, World, pods, until};
 
 fn shard(index: usize, count: usize) -> SlotSet {
     SlotSet::of_shard(index, count)
@@ -151,7 +153,7 @@ async fn a_feed_that_stands_still_while_others_go_on_is_left() {
     // The second node reads upstream itself, from the other instance; the third one is on the feed of the first.
     let mut node = async |slots, sees: &[_], instance| {
         let plan = World::plan(slots, sees);
-        world.node(ports.next().unwrap(), crate::world::Plan { instance, ..plan }).await
+        world.node(ports.next().unwrap(), Plan { instance, ..plan }).await
     };
     let first = node(shard(0, 3), &[all[0]], 0).await;
     let second = node(shard(1, 3), &[all[1]], 1).await;
@@ -194,6 +196,75 @@ async fn held_instance(world: &World, first: &Node, second: &Node) -> weir_sim::
         instance.catch_up();
     }
     panic!("both nodes read the same instance");
+}
+
+/// A relay whose address comes first as the feed of pods, and a node behind it among others.
+async fn behind_relay(world: &World) -> (Relay, Vec<Node>) {
+    let mut ports = World::ports(3).into_iter();
+    let behind = ports.next().unwrap();
+    let others: Vec<_> = ports.as_slice().iter().map(PeerPort::local_address).collect();
+    let relay = loop {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let names: Vec<_> =
+            [listener.local_addr().unwrap(), others[0], others[1]].map(|a| a.to_string()).into();
+        if weir_core::rendezvous::order(names.iter().map(String::as_str), &pods())[0] == names[0] {
+            break Relay::new(listener, behind.local_address());
+        }
+    };
+    let all = [relay.address, others[0], others[1]];
+    let plan = Plan { own: Some(relay.address), ..World::plan(shard(0, 3), &all) };
+    let mut nodes = vec![world.node(behind, plan).await];
+    for (port, index) in ports.zip(1..) {
+        nodes.push(world.node(port, World::plan(shard(index, 3), &all)).await);
+    }
+    for node in &nodes {
+        node.ready().await;
+        node.pods().await;
+    }
+    (relay, nodes)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_feed_whose_node_hangs_is_left_and_taken_again() {
+    let world = World::start(9).await;
+    let (relay, nodes) = behind_relay(&world).await;
+    world.compare(&all(&nodes)).await;
+    assert!(nodes[0].is_feed(), "all read it");
+    relay.freeze();
+    let frozen = Instant::now();
+    world.write(200);
+    world.compare(&all(&nodes)).await;
+    let gap = frozen.elapsed();
+    assert!(gap < Duration::from_secs(10), "sooner than by pings of the connection: {gap:?}");
+    assert!(nodes[1].is_feed(), "the next in order");
+    relay.thaw();
+    until("both are handed over", || {
+        world.write(1);
+        nodes[1..].iter().all(|node| node.metrics.follow.hand_overs.get() == 1)
+    })
+    .await;
+    world.write(100);
+    world.compare(&all(&nodes)).await;
+    assert_eq!(lists(&nodes), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restored_upstream_is_a_new_history_on_every_node() {
+    let world = World::start(10).await;
+    let nodes = shards(&world, 3).await;
+    world.sim.back_up();
+    world.write(200);
+    world.compare(&all(&nodes)).await;
+    world.sim.restore();
+    for node in &nodes {
+        let pods = node.pods().await;
+        until("another history", || {
+            pods.cell.standing().is_some_and(|(history, _)| history == History::new(1))
+        })
+        .await;
+    }
+    world.write(50);
+    world.compare(&all(&nodes)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,6 +5,10 @@ mod feeds;
 #[cfg(test)]
 mod held;
 #[cfg(test)]
+mod peers;
+#[cfg(test)]
+mod relay;
+#[cfg(test)]
 mod warm;
 #[cfg(test)]
 mod world;

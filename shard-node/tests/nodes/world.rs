@@ -22,7 +22,9 @@ use weir_shard_node::rpc::ShardService;
 use weir_shard_node::rpc::feed::FeedService;
 use weir_shard_node::rpc::metrics::Metrics;
 use weir_shard_node::rpc::mirrors::Mirrors;
-use weir_sim::{Churn, ChurnShape, ClusterConfig, EventType, Handle, Listen, Record, Sim, SimConfig};
+use weir_sim::{
+    Churn, ChurnShape, ClusterConfig, EventType, Handle, Listen, Record, Sim, SimConfig, Upheaval,
+};
 use weir_upstream::{Origin, Upstream, UpstreamOptions};
 
 /// How long anything may take.
@@ -54,6 +56,8 @@ pub(crate) struct Plan {
     pub(crate) bounds: WindowBounds,
     /// Which instance of upstream comes first.
     pub(crate) instance: usize,
+    /// How the others know it, where that is not the address that it listens on.
+    pub(crate) own: Option<SocketAddr>,
 }
 
 /// One shard node.
@@ -122,17 +126,17 @@ impl World {
     /// The pods in some slots, and the last revision at which one changed.
     pub(crate) fn truth(&self, slots: &SlotSet) -> (BTreeMap<String, u64>, ResourceVersion) {
         let resource = self.sim.resource("pods").unwrap();
-        let (mut pods, mut last) = (BTreeMap::new(), ResourceVersion::ZERO);
+        let mut events = Vec::new();
         for record in self.sim.log() {
-            let Record::Event(event) = record else { continue };
-            if event.resource != resource {
-                continue;
+            match record {
+                Record::Event(event) if event.resource == resource => events.push(event),
+                Record::Upheaval(Upheaval::Restored(at)) => events.retain(|event| event.rv <= at),
+                Record::Event(_) | Record::Upheaval(_) => {}
             }
-            last = event.rv;
-            if !slots.contains(Slot::of_uid(event.uid())) {
-                // The same name under another uid may live in other slots.
-                continue;
-            }
+        }
+        let last = events.last().map_or(ResourceVersion::ZERO, |event| event.rv);
+        let mut pods = BTreeMap::new();
+        for event in events.iter().filter(|event| slots.contains(Slot::of_uid(event.uid()))) {
             let key = event.key().as_str().to_owned();
             match event.event {
                 EventType::Added | EventType::Modified => drop(pods.insert(key, event.rv.get())),
@@ -155,12 +159,12 @@ impl World {
     /// A node of these slots that sees the nodes at these addresses.
     pub(crate) fn plan(slots: SlotSet, sees: &[SocketAddr]) -> Plan {
         let sees = sees.iter().copied().map(NodeAddress::from).collect();
-        Plan { slots, sees, bounds: WindowBounds::default(), instance: 0 }
+        Plan { slots, sees, bounds: WindowBounds::default(), instance: 0, own: None }
     }
 
     /// A node that listens; what it begins with is under way.
     pub(crate) async fn node(&self, port: PeerPort, plan: Plan) -> Node {
-        let Plan { slots, sees, bounds, instance } = plan;
+        let Plan { slots, sees, bounds, instance, own } = plan;
         let (lifecycle, address) = (Lifecycle::new(), port.local_address());
         let origin = Origin::Kubeconfig { path: Some(self.directory.join("kubeconfig")), context: None };
         let mut urls: Vec<_> =
@@ -176,7 +180,7 @@ impl World {
             lifecycle: lifecycle.clone(),
             members: Members::fixed(nodes.collect()).unwrap(),
             dialer: Dialer::new(None, lifecycle.clone()),
-            own: address.into(),
+            own: own.unwrap_or(address).into(),
             slots,
             bounds,
             policy: MirrorPolicy::default(),
