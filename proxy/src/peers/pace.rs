@@ -1,10 +1,10 @@
 //! Which node hangs: one that says nothing while the others go on. Every node says something several times a second, so its
-//! silence is counted in steps in which most of the others were heard, and not in seconds: on a machine that is merely slow
-//! all are heard less, and nobody is left.
+//! silence is counted in steps in which nearly all others were heard, and not in seconds: on a machine that is merely slow
+//! all are heard less, such steps are rare, and nobody is left.
 
 use std::collections::BTreeMap;
 
-/// Steps of silence, in each of which most of the others were heard, after which a node is left.
+/// Steps of silence, in each of which three quarters of the others were heard, after which a node is left.
 const MAX_SILENT: u32 = 4;
 
 /// What was heard of each node so far.
@@ -35,7 +35,7 @@ impl Pace {
             let before = self.nodes.entry(*node).or_default();
             if is_new || before.beats != *count {
                 *before = Heard { beats: *count, silent: 0 };
-            } else if heard * 2 >= beats.len() && heard > 0 {
+            } else if heard > 0 && heard * 4 >= (beats.len() - 1) * 3 {
                 before.silent += 1;
                 if before.silent >= MAX_SILENT {
                     hanging.push(*node);
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_that_is_silent_while_most_others_are_heard_is_left_after_some_steps() {
+    fn a_node_that_is_silent_while_the_others_are_heard_is_left_after_some_steps() {
         let mut pace = Pace::default();
         for step in 0..20 {
             let hanging = pace.step([(0, step), (1, step.min(5)), (2, step)]);
@@ -67,7 +67,7 @@ mod tests {
         for _ in 0..50 {
             assert!(pace.step([(0, 7), (1, 7), (2, 7)]).is_empty());
         }
-        assert!(pace.step([(0, 8), (1, 7), (2, 7)]).is_empty(), "one of three is not most");
+        assert!(pace.step([(0, 8), (1, 7), (2, 7)]).is_empty(), "one of two others is too few");
     }
 
     #[test]
