@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 use weir_core::interest::Interest;
 use weir_core::message::{Change, ChangeKind, FeedMessage, ListChunk, ListId};
 use weir_core::{Object, ResourceVersion, SlotSet, SourceId, Statement, WindowBounds};
 use weir_daemon::Lifecycle;
 use weir_proxy::http::body::ProxyBody;
+use weir_proxy::http::drain::Drain;
 use weir_proxy::http::watch_body::{self, Frames, WatchPlan};
 use weir_proxy::hub::fanout::Fanout;
 use weir_proxy::hub::follow::Follower;
@@ -93,7 +93,7 @@ impl Mirrored {
             follower: Follower::new(self.fanout.follow(interest), after, self.fanout.shards().history()),
             bookmarks: None,
             deadline: Instant::now() + std::time::Duration::from_secs(WATCH_SECONDS),
-            stop: CancellationToken::new(),
+            turn: Drain::new().turn(),
         })
     }
 }

@@ -16,6 +16,7 @@ use weir_daemon::tls::ServerTls;
 use weir_daemon::{Lifecycle, Listener, SocketOptions};
 use weir_proxy::auth::Authorizer;
 use weir_proxy::http::answer::Proxy;
+use weir_proxy::http::drain::Drain;
 use weir_proxy::http::server::Server;
 use weir_proxy::mirror::Mirror;
 use weir_proxy::mirror::registry::{Backing, Mirrors, State};
@@ -80,7 +81,7 @@ impl Served {
         let (address, tls) = (listener.local_address(), ServerTls::self_made()?);
         let ca_file = files.write("weir-ca.pem", &tls.ca_pem.context("a CA of its own")?)?;
         let passthrough = Passthrough::new(upstream.clone(), lifecycle.clone());
-        let proxy = Proxy::new(mirrors, Authorizer::new(upstream), passthrough, lifecycle.token().clone());
+        let proxy = Proxy::new(mirrors, Authorizer::new(upstream), passthrough, Drain::new());
         let server = Server::new(Arc::new(proxy), TlsAcceptor::from(tls.config), lifecycle.clone());
         lifecycle.spawn_critical("listener", server.run(listener));
         Ok(Self { sim, mirror, address, ca_file, lifecycle, resource, _upstream: handle, _files: files })

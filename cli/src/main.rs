@@ -4,6 +4,7 @@
 mod arguments;
 mod certs;
 mod dev;
+mod duration;
 mod fault;
 mod process;
 mod proxy;

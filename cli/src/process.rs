@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use clap::Args;
@@ -14,6 +14,7 @@ use weir_daemon::tls::ServerTls;
 use weir_daemon::{Lifecycle, Listener, Signals, SocketOptions, StopCause};
 use weir_proxy::auth::Authorizer;
 use weir_proxy::http::answer::Proxy;
+use weir_proxy::http::drain::Drain;
 use weir_proxy::http::server::Server;
 use weir_proxy::metrics::MirrorMetrics;
 use weir_proxy::mirror::registry::{Backing, Mirrors};
@@ -21,10 +22,13 @@ use weir_proxy::passthrough::Passthrough;
 use weir_upstream::Upstream;
 
 use crate::arguments::CommonArguments;
+use crate::duration;
 use crate::fault::Fault;
 
-/// How long connections may take to end.
+/// How long the tasks of a process may take to end.
 const GRACE: Duration = Duration::from_secs(10);
+/// The same where clients have had their time already: last bytes take no longer.
+const GRACE_AFTER_DRAIN: Duration = Duration::from_secs(1);
 
 /// Options of every command that serves clients.
 #[derive(Debug, Args)]
@@ -41,6 +45,10 @@ pub(crate) struct ListenArguments {
     /// Its private key in PEM.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
+    /// How long clients may take to leave when weir is told to stop: it says that it is not ready, ends watches spread over this
+    /// time, and lets other requests finish. Told a second time it stops at once.
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
+    pub(crate) drain: Duration,
     #[command(flatten)]
     pub(crate) common: CommonArguments,
 }
@@ -52,6 +60,8 @@ pub(crate) struct Process {
     pub(crate) readiness: Readiness,
     pub(crate) metrics: Metrics,
     admin: Option<Admin>,
+    /// How clients leave, once there can be any.
+    clients: OnceLock<(Drain, Duration)>,
 }
 
 /// Runs a command on a runtime of as many threads as there are cores.
@@ -87,8 +97,8 @@ impl ListenArguments {
         let started = mirrors.start_named().await;
         started.map_err(|error| Fault::usage("start the mirrors", error))?;
         let passthrough = Passthrough::new(upstream.clone(), lifecycle.clone());
-        let stop = lifecycle.token().clone();
-        let proxy = Arc::new(Proxy::new(mirrors, Authorizer::new(upstream), passthrough, stop));
+        let (drain, _) = process.clients.get_or_init(|| (Drain::new(), self.drain));
+        let proxy = Arc::new(Proxy::new(mirrors, Authorizer::new(upstream), passthrough, drain.clone()));
         let server = Server::new(proxy, TlsAcceptor::from(tls.config), lifecycle.clone());
         lifecycle.spawn_critical("listener", server.run(listener));
         process.readiness.started();
@@ -129,13 +139,22 @@ impl Process {
             }
             None => None,
         };
-        Ok(Self { lifecycle, signals, readiness, metrics, admin })
+        Ok(Self { lifecycle, signals, readiness, metrics, admin, clients: OnceLock::new() })
     }
 
-    /// Runs until a signal, or the end of a task that weir cannot do without.
+    /// Runs until a signal, and then until clients have left, or until the end of a task that weir cannot do without.
     pub(crate) async fn run(self) -> Result<(), Fault> {
-        let stopped = self.lifecycle.run(self.signals, GRACE).await;
-        if let Some(admin) = self.admin {
+        let Self { lifecycle, signals, readiness, metrics: _metrics, admin, clients } = self;
+        let grace = if clients.get().is_some() { GRACE_AFTER_DRAIN } else { GRACE };
+        let leave = async {
+            readiness.drain();
+            let Some((drain, time)) = clients.get() else { return };
+            tracing::info!(seconds = time.as_secs_f64(), "draining");
+            drain.begin(*time);
+            drain.out().await;
+        };
+        let stopped = lifecycle.run(signals, leave, grace).await;
+        if let Some(admin) = admin {
             admin.end().await;
         }
         if !stopped.left.is_empty() {

@@ -153,24 +153,48 @@ impl Lifecycle {
     }
 
     /// Runs until a signal, [`Lifecycle::stop`] or the end of a critical task, then waits as [`Lifecycle::stopped`]
-    /// does. A second signal ends the waiting at once.
-    pub async fn run(&self, mut signals: Signals, grace: Duration) -> Stopped {
+    /// does. After a signal everybody works on until `drain` is over, which has to have a limit of its own; whatever stops
+    /// the process otherwise leaves nothing to drain. A second signal ends all waiting at once.
+    pub async fn run(
+        &self,
+        mut signals: Signals,
+        drain: impl Future<Output = ()>,
+        grace: Duration,
+    ) -> Stopped {
         tokio::select! {
             biased;
             () = self.0.stop.cancelled() => {}
             signal = signals.next() => {
                 info!(%signal, "told to stop");
+                if let Some(stopped) = self.drained(&mut signals, drain).await {
+                    return stopped;
+                }
                 self.stop(StopCause::Signal(signal));
             }
         }
         tokio::select! {
             biased;
             stopped = self.stopped(grace) => stopped,
-            signal = signals.next() => {
-                warn!(%signal, "told again, stopping at once");
-                self.leave_behind()
-            }
+            signal = signals.next() => self.told_again(signal),
         }
+    }
+
+    /// Waits for the drain, unless something stops the process meanwhile.
+    async fn drained(&self, signals: &mut Signals, drain: impl Future<Output = ()>) -> Option<Stopped> {
+        tokio::select! {
+            biased;
+            () = self.0.stop.cancelled() => None,
+            signal = signals.next() => {
+                self.stop(StopCause::Signal(signal));
+                Some(self.told_again(signal))
+            }
+            () = drain => None,
+        }
+    }
+
+    fn told_again(&self, signal: Signal) -> Stopped {
+        warn!(%signal, "told again, stopping at once");
+        self.leave_behind()
     }
 
     fn enter<F>(&self, name: Cow<'static, str>, weight: Weight, future: F) -> AbortHandle

@@ -3,12 +3,14 @@
 
 pub mod answer;
 pub mod body;
+pub mod drain;
 pub mod fail;
 pub mod fresh;
 pub mod gate;
 pub mod get;
 pub mod list;
 pub mod list_body;
+mod passed_watch;
 pub mod pretty;
 mod reading;
 pub mod request;

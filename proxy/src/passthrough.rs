@@ -26,6 +26,7 @@ use weir_upstream::{Affinity, ForwardError, RequestBody, Upstream};
 
 use self::headers::Via;
 pub use self::{body::PassedBody, passed::Passed};
+use crate::http::drain::Drain;
 
 /// The header that says who answered.
 const ANSWERED_BY: &str = "weir-answered-by";
@@ -37,6 +38,7 @@ const SHARD_SELECTOR: &str = "shardSelector";
 pub struct Passthrough {
     upstream: Upstream,
     lifecycle: Lifecycle,
+    drain: Drain,
     via: Arc<Via>,
     /// Keyed at random, so that nobody can choose an instance by choosing a token.
     hasher: RandomState,
@@ -47,7 +49,19 @@ pub struct Passthrough {
 impl Passthrough {
     /// Tunnels of upgrades are spawned by `lifecycle`.
     pub fn new(upstream: Upstream, lifecycle: Lifecycle) -> Self {
-        Self { upstream, lifecycle, via: Arc::new(Via::random()), hasher: RandomState::new() }
+        Self {
+            upstream,
+            lifecycle,
+            drain: Drain::new(),
+            via: Arc::new(Via::random()),
+            hasher: RandomState::new(),
+        }
+    }
+
+    /// The same, whose tunnels are waited for by a drain.
+    #[must_use]
+    pub fn drained_by(self, drain: Drain) -> Self {
+        Self { drain, ..self }
     }
 
     /// Upstream's answer. Where there is none, a Status says so, and only a request that certainly was not carried out is
@@ -105,7 +119,8 @@ impl Passthrough {
             headers::set_upgrade(response.headers_mut(), protocol);
             let upstream = hyper::upgrade::on(&mut response);
             let (parts, place) = response.into_parts();
-            tunnel::open(&self.lifecycle, tunnel::Ends { client, upstream, place });
+            let counted = self.drain.client();
+            tunnel::open(&self.lifecycle, tunnel::Ends { client, upstream, place, counted });
             return Ok(Response::from_parts(parts, PassedBody::empty()));
         }
         Ok(response.map(PassedBody::from))

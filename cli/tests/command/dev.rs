@@ -14,23 +14,23 @@ use weir_daemon::{Lifecycle, StopCause};
 use weir_upstream::{Origin, Role, Upstream, UpstreamOptions};
 
 /// A debug build on a busy machine starts within seconds.
-const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// A process of weir's, and its directory. Both end with the value.
-struct Running {
-    child: Child,
+pub(crate) struct Running {
+    pub(crate) child: Child,
     stdout: BufReader<ChildStdout>,
-    directory: PathBuf,
+    pub(crate) directory: PathBuf,
 }
 
 // === impl Running ===
 
 impl Running {
-    fn start(name: &str, more: &[&str]) -> Self {
+    pub(crate) fn start(name: &str, more: &[&str]) -> Self {
         let directory = std::env::temp_dir().join(format!("weir-cli-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let mut command = Command::new(assert_cmd::cargo::cargo_bin("weir"));
-        command.args(["dev", "--listen", "127.0.0.1:0", "--pods", "40", "--write-kubeconfig"]);
+        command.args(["dev", "--listen", "127.0.0.1:0", "--write-kubeconfig"]);
         command.arg(directory.join("kubeconfig")).args(more);
         // What weir leaves behind of its own would be here.
         command.env("TMPDIR", &directory).stdout(Stdio::piped());
@@ -41,21 +41,35 @@ impl Running {
     }
 
     /// The address that weir says it is ready at.
-    fn ready(&mut self) -> String {
-        let line = self.within(|stdout| {
-            let mut line = String::new();
-            stdout.read_line(&mut line).unwrap();
-            line
-        });
+    pub(crate) fn ready(&mut self) -> String {
+        let line = self.line();
         let address = line.strip_prefix("ready: https://").unwrap_or_else(|| panic!("{line:?}"));
         assert!(address.starts_with("127.0.0.1:") && !address.ends_with(":0\n"), "{line:?}");
         address.trim_end().to_owned()
     }
 
+    /// The next line that it prints.
+    pub(crate) fn line(&mut self) -> String {
+        self.within(|stdout| {
+            let mut line = String::new();
+            stdout.read_line(&mut line).unwrap();
+            line
+        })
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn tell(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
     /// How it ends when it is told to, and what else it had said.
     fn end(&mut self, signal: Signal) -> (ExitStatus, String) {
-        let pid = Pid::from_child(&self.child);
-        kill_process(pid, signal).unwrap();
+        self.tell(signal);
+        self.ended()
+    }
+
+    /// How it ends, and what else it had said.
+    pub(crate) fn ended(&mut self) -> (ExitStatus, String) {
         let said = self.within(|stdout| {
             let mut text = String::new();
             stdout.read_to_string(&mut text).unwrap();
@@ -110,8 +124,10 @@ async fn get(running: &Running, path: &str) -> (u16, String, String) {
 
 #[tokio::test]
 async fn dev_says_that_it_is_ready_serves_and_ends() {
-    let mut running =
-        Running::start("serves", &["--mirror", "pods,gauges.metering.weir.test", "--shards", "3"]);
+    let mut running = Running::start(
+        "serves",
+        &["--mirror", "pods,gauges.metering.weir.test", "--shards", "3", "--pods", "40", "--drain", "1s"],
+    );
     running.ready();
     let (code, by, body) = get(&running, "/api/v1/pods?resourceVersion=0").await;
     assert_eq!((code, by.as_str()), (200, "mirror"), "{body}");
@@ -133,7 +149,7 @@ async fn dev_says_that_it_is_ready_serves_and_ends() {
 
 #[tokio::test]
 async fn dev_ends_on_an_interrupt_and_leaves_no_files_behind() {
-    let mut running = Running::start("interrupt", &[]);
+    let mut running = Running::start("interrupt", &["--pods", "40", "--drain", "1s"]);
     running.ready();
     let names = |running: &Running| {
         let entries = std::fs::read_dir(&running.directory).unwrap();

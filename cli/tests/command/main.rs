@@ -4,4 +4,6 @@
 #[cfg(test)]
 mod dev;
 #[cfg(test)]
+mod drain;
+#[cfg(test)]
 mod usage;

@@ -121,6 +121,7 @@ fn wrong_flags_are_named() {
         (&["serve", "--upstream", "http://[nonsense"], "--upstream"),
         (&["serve", "--tls-cert", "a.crt"], "--tls-key"),
         (&["serve", "--kubeconfig", "a", "--in-cluster"], "--in-cluster"),
+        (&["serve", "--drain", "30"], "--drain"),
         (&["dev", "--instances", "0"], "--instances"),
         (&["dev", "--seed", "x"], "--seed"),
     ] {

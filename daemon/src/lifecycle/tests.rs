@@ -13,7 +13,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Lifecycle, StopCause};
+use super::{Lifecycle, StopCause, Stopped};
 use crate::signals::{Signal, Signals};
 
 const GRACE: Duration = Duration::from_secs(30);
@@ -114,25 +114,62 @@ async fn who_outlives_the_grace_is_named_and_aborted() {
     assert!(dropped.await.is_err(), "aborted, so its sender is gone");
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_first_signal_drains_and_the_second_ends_at_once() {
-    let life = Lifecycle::new();
+/// What a script of signals makes of a process with a deaf task and a drain of this length; how long it took, in seconds.
+async fn played(script: &[(u64, Signal)], drain: u64, life: &Lifecycle) -> (Stopped, u64) {
     let (send, receive) = mpsc::channel(2);
-    life.spawn("deaf", std::future::pending());
-    let running = {
-        let life = life.clone();
-        async move { life.run(Signals::scripted(receive), GRACE).await }
-    };
     let start = Instant::now();
+    let token = life.token().clone();
+    let drain = async move {
+        assert!(!token.is_cancelled(), "everybody works on while the process drains");
+        tokio::time::sleep(Duration::from_secs(drain)).await;
+    };
+    let running = life.run(Signals::scripted(receive), drain, GRACE);
     let script = async {
-        send.send(Signal::Terminate).await.unwrap();
-        life.token().cancelled().await;
-        tokio::time::sleep(Duration::from_secs(3)).await;
-        send.send(Signal::Interrupt).await.unwrap();
+        for (after, signal) in script {
+            tokio::time::sleep_until(start + Duration::from_secs(*after)).await;
+            send.send(*signal).await.unwrap();
+        }
     };
     let (stopped, ()) = tokio::join!(running, script);
-    assert_eq!(stopped.cause, StopCause::Signal(Signal::Terminate));
-    assert!(!stopped.cause.is_fault());
-    assert_eq!(stopped.left, ["deaf"]);
-    assert_eq!(start.elapsed().as_secs(), 3);
+    (stopped, start.elapsed().as_secs())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_signal_drains_then_stops_and_waits() {
+    let life = Lifecycle::new();
+    let token = life.token().clone();
+    life.spawn("slow", async move {
+        token.cancelled().await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    });
+    let (stopped, took) = played(&[(1, Signal::Terminate)], 7, &life).await;
+    assert_eq!(stopped, Stopped { cause: StopCause::Signal(Signal::Terminate), left: Vec::new() });
+    assert_eq!(took, 1 + 7 + 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_signal_ends_the_drain_and_the_waiting_at_once() {
+    for (drain, name) in [(60, "while draining"), (2, "while waiting for tasks")] {
+        let life = Lifecycle::new();
+        life.spawn("deaf", std::future::pending());
+        let (stopped, took) = played(&[(0, Signal::Terminate), (3, Signal::Interrupt)], drain, &life).await;
+        assert!(!stopped.cause.is_fault() && life.is_stopping(), "{name}");
+        assert_eq!((stopped.left, took), (vec!["deaf".into()], 3), "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fault_ends_the_drain() {
+    let life = Lifecycle::new();
+    life.spawn_critical("feed", tokio::time::sleep(Duration::from_secs(5)));
+    let (stopped, took) = played(&[(1, Signal::Terminate)], 60, &life).await;
+    assert_eq!((stopped.cause, took), (StopCause::Ended { task: "feed".into() }, 5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_stops_without_a_signal_does_not_drain() {
+    let life = Lifecycle::new();
+    life.spawn_critical("feed", tokio::time::sleep(Duration::from_secs(5)));
+    let (stopped, took) = played(&[], 60, &life).await;
+    assert_eq!((stopped.cause.is_fault(), took), (true, 5));
 }

@@ -8,15 +8,16 @@ use http::request::Parts;
 use http::{HeaderValue, Request, Response, Uri};
 use hyper::body::Incoming;
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 use weir_core::accept::Family;
 use weir_core::mirror::JsonForm;
 use weir_core::options::{Freshness, GetIntent, request_timeout};
 use weir_core::{ResourceVersion, Status};
 
 use super::body::ProxyBody;
+use super::drain::Drain;
 use super::fail;
 use super::gate::Gate;
+use super::passed_watch::{self, Framing};
 use super::reading::{Outcome, Reading};
 use super::request::{ReadRequest, Target, shards_unserved};
 use crate::auth::{Authorizer, NoPermit};
@@ -38,20 +39,26 @@ pub struct Proxy {
     authorizer: Authorizer,
     passthrough: Passthrough,
     gate: Gate,
-    stop: CancellationToken,
+    drain: Drain,
 }
 
 // === impl Proxy ===
 
 impl Proxy {
-    /// A proxy over these mirrors; `stop` ends the watches.
+    /// A proxy over these mirrors, whose clients leave by `drain`.
     pub fn new(
         mirrors: Arc<Mirrors>,
         authorizer: Authorizer,
         passthrough: Passthrough,
-        stop: CancellationToken,
+        drain: Drain,
     ) -> Self {
-        Self { mirrors, authorizer, passthrough, gate: Gate::new(), stop }
+        let passthrough = passthrough.drained_by(drain.clone());
+        Self { mirrors, authorizer, passthrough, gate: Gate::new(), drain }
+    }
+
+    /// What tells clients to leave.
+    pub fn drain(&self) -> &Drain {
+        &self.drain
     }
 
     /// The answer to a request.
@@ -64,11 +71,16 @@ impl Proxy {
                 *response
             }
             Outcome::Pass(why, place) => {
+                let is_watch = ReadRequest::read(&parts).is_ok_and(|request| request.is_watch());
                 let answer = self.passthrough.forward(Request::from_parts(parts, body), why).await;
-                answer.map(|body| match place {
-                    Some(place) => ProxyBody::held(body, place),
-                    None => ProxyBody::Passed(body),
-                })
+                let (parts, body) = answer.into_parts();
+                let framing = Framing::of(&parts).filter(|_| is_watch);
+                let body = match (framing, place) {
+                    (Some(framing), place) => passed_watch::watch(body, framing, (self.drain.turn(), place)),
+                    (None, Some(place)) => ProxyBody::held(body, place),
+                    (None, None) => ProxyBody::Passed(body),
+                };
+                Response::from_parts(parts, body)
             }
             Outcome::Refusal => self.refusal(parts, body).await,
         }
@@ -116,8 +128,8 @@ impl Proxy {
         let Some(is_pretty) = request.json(parts, family) else {
             return Ok(Outcome::Pass(Passed::Encoding, None));
         };
-        let (gate, stop) = (&self.gate, &self.stop);
-        let reading = Reading { permit, mirror: &mirror, request, is_pretty, gate, stop };
+        let (gate, drain) = (&self.gate, &self.drain);
+        let reading = Reading { permit, mirror: &mirror, request, is_pretty, gate, drain };
         if request.is_watch() {
             return Ok(reading.answer(parts).await);
         }

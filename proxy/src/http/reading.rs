@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use http::request::Parts;
 use http::{HeaderValue, Response};
-use tokio_util::sync::CancellationToken;
 use weir_core::interest::{FieldTarget, FieldTerm, Interest, Scope};
 use weir_core::options::{GetIntent, ListOptions, PathForm, Reach, WatchListGate};
 use weir_core::{ObjectKey, Status};
 
 use super::body::ProxyBody;
+use super::drain::Drain;
 use super::gate::{Gate, Place};
 use super::list::{Listed, Listing};
 use super::request::{ReadRequest, Target};
@@ -36,7 +36,7 @@ pub(super) struct Reading<'a> {
     pub(super) request: &'a ReadRequest,
     pub(super) is_pretty: bool,
     pub(super) gate: &'a Gate,
-    pub(super) stop: &'a CancellationToken,
+    pub(super) drain: &'a Drain,
 }
 
 /// How a list is narrowed, and in what terms its tokens are.
@@ -122,7 +122,7 @@ impl Reading<'_> {
 
     async fn watch(&self, narrowed: &Narrowed, options: &ListOptions) -> Result<Outcome, Status> {
         let interest = &narrowed.interest;
-        let body = match watch::watch(self.mirror, interest, options, self.stop).await? {
+        let body = match watch::watch(self.mirror, interest, options, self.drain).await? {
             Watched::Answer(plan) => watch_body::watch(*plan),
             Watched::Over => ProxyBody::Full(None),
             Watched::Failed(status) => watch_body::error(&status),

@@ -1,5 +1,8 @@
 //! Accepting clients: TLS, HTTP/1.1 or HTTP/2 by what the client asks for, and the end of connections when the process
-//! stops. Every request goes to [`Proxy::answer`].
+//! drains. Every request goes to [`Proxy::answer`].
+//!
+//! A process that drains accepts for a while longer, since whoever sends it connections has yet to notice. Such a connection
+//! is of use for that while: ended at once it would only come back.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -16,6 +19,7 @@ use weir_daemon::{Lifecycle, Listener};
 use weir_upstream::TaskExecutor;
 
 use super::answer::Proxy;
+use super::drain::Drain;
 
 /// How long a handshake may take.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
@@ -45,12 +49,23 @@ impl Server {
         Self { proxy, acceptor, lifecycle }
     }
 
-    /// Accepts until the process stops.
+    /// Accepts until the process drains, and ends when it stops. One that stops without having drained has no time left for
+    /// its clients.
     pub async fn run(self, listener: Listener) {
+        let stop = self.lifecycle.token().clone();
+        let drain = self.drain().clone();
+        let _ = stop.run_until_cancelled(self.accept(listener)).await;
+        stop.cancelled().await;
+        drain.begin(Duration::ZERO);
+    }
+
+    async fn accept(self, listener: Listener) {
+        let drain = self.drain().clone();
+        let mut closed = std::pin::pin!(drain.closed());
         loop {
             tokio::select! {
                 biased;
-                () = self.lifecycle.token().cancelled() => return,
+                () = closed.as_mut() => return,
                 (stream, _) = listener.accept() => {
                     let server = self.clone();
                     self.lifecycle.spawn("client connection", async move { server.connection(stream).await });
@@ -59,7 +74,12 @@ impl Server {
         }
     }
 
+    fn drain(&self) -> &Drain {
+        self.proxy.drain()
+    }
+
     async fn connection(self, stream: TcpStream) {
+        let _counted = self.drain().client();
         let handshake = tokio::time::timeout(HANDSHAKE_LIMIT, self.acceptor.accept(stream)).await;
         let Ok(Ok(stream)) = handshake else {
             debug!("handshake failed");
@@ -76,24 +96,24 @@ impl Server {
     // 30 KB of it, a watch lasts for hours: so the future is boxed, and gone once there is an answer.
 
     async fn http1(self, stream: TlsStream<TcpStream>) -> Result<(), hyper::Error> {
-        let proxy = self.proxy;
+        let (drain, proxy) = (self.drain().clone(), self.proxy);
         let service = service_fn(move |request| {
             let proxy = proxy.clone();
             async move { Ok::<_, Infallible>(Box::pin(proxy.answer(request)).await) }
         });
         let mut builder = http1::Builder::new();
-        builder.timer(TokioTimer::new()).header_read_timeout(HEAD_LIMIT);
+        builder.timer(TokioTimer::new()).header_read_timeout(HEAD_LIMIT).keep_alive(!drain.has_begun());
         let connection = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
         let mut connection = std::pin::pin!(connection);
         tokio::select! {
             served = connection.as_mut() => return served,
-            () = self.lifecycle.token().cancelled() => connection.as_mut().graceful_shutdown(),
+            () = told(&drain) => connection.as_mut().graceful_shutdown(),
         }
         connection.await
     }
 
     async fn http2(self, stream: TlsStream<TcpStream>) -> Result<(), hyper::Error> {
-        let proxy = self.proxy;
+        let (drain, proxy) = (self.drain().clone(), self.proxy);
         let service = service_fn(move |request| {
             let proxy = proxy.clone();
             async move { Ok::<_, Infallible>(Box::pin(proxy.answer(request)).await) }
@@ -108,8 +128,17 @@ impl Server {
         let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
         tokio::select! {
             served = connection.as_mut() => return served,
-            () = self.lifecycle.token().cancelled() => connection.as_mut().graceful_shutdown(),
+            () = told(&drain) => connection.as_mut().graceful_shutdown(),
         }
         connection.await
+    }
+}
+
+/// Waits until a connection that is made now is to end.
+async fn told(drain: &Drain) {
+    if drain.has_begun() {
+        drain.closed().await;
+    } else {
+        drain.begun().await;
     }
 }

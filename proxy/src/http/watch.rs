@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use rand::Rng;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 use weir_core::interest::Interest;
 use weir_core::options::{ListOptions, WatchIntent, WatchTimeout};
 use weir_core::{ResourceVersion, Status};
 
+use super::drain::Drain;
 use super::fresh::{self, Fresh, NotFresh, Otherwise};
 use super::watch_body::{Frames, WatchPlan};
 use crate::hub::follow::Follower;
@@ -46,7 +46,7 @@ pub async fn watch(
     mirror: &Mirror,
     interest: &Arc<Interest>,
     options: &ListOptions,
-    stop: &CancellationToken,
+    drain: &Drain,
 ) -> Result<Watched, Status> {
     let intent = options.watch_intent()?;
     let length = match WatchTimeout::of(options.timeout_seconds) {
@@ -81,7 +81,7 @@ pub async fn watch(
         bookmarks: facts.filter(|_| options.allow_watch_bookmarks).map(|facts| facts.bookmark.clone()),
         // A time beyond what the clock can count is as good as none.
         deadline: now.checked_add(length).unwrap_or(now + 2 * SHORTEST),
-        stop: stop.clone(),
+        turn: drain.turn(),
     })))
 }
 

@@ -4,16 +4,16 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{FutureExt, stream};
 use rand::Rng;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
-use weir_core::message::EventKind;
+use weir_core::message::{EventKind, InterestEvent};
 use weir_core::mirror::{BookmarkTemplate, JsonForm, MirrorSpec};
 use weir_core::{Object, ResourceVersion, Status};
 use weir_upstream::BoxError;
 
 use super::body::{ProxyBody, Segments};
+use super::drain::Turn;
 use crate::hub::follow::{Follower, Next};
 use crate::shards::snapshot::Snapshot;
 
@@ -50,8 +50,8 @@ pub struct WatchPlan {
     pub bookmarks: Option<BookmarkTemplate>,
     /// When the watch is over.
     pub deadline: Instant,
-    /// Ends all watches when the process stops.
-    pub stop: CancellationToken,
+    /// Ends the watch when clients are to leave.
+    pub turn: Turn,
 }
 
 /// A watch that is being sent.
@@ -127,21 +127,22 @@ impl Sending {
             return Ok(None);
         }
         if self.plan.initial.is_some() {
-            return self.initial_events().await.map(Some);
+            return self.initial_events().await;
         }
         loop {
+            if self.plan.turn.has_come() {
+                return Ok(self.leave());
+            }
             let next = tokio::select! {
                 biased;
                 next = self.plan.follower.advance() => next,
-                () = self.plan.stop.cancelled() => return Ok(None),
+                () = self.plan.turn.come() => continue,
                 () = tokio::time::sleep_until(self.plan.deadline) => return Ok(None),
             };
             match next {
                 Next::Events(events) => {
                     let mut piece = Segments::default();
-                    for event in &events {
-                        self.plan.frames.push(event.kind, &event.object, &mut piece);
-                    }
+                    self.push(&events, &mut piece);
                     piece.extend(self.due_bookmark());
                     return Ok(Some(piece));
                 }
@@ -155,7 +156,7 @@ impl Sending {
             let wake = self.next_bookmark.map_or(self.plan.deadline, |at| at.min(self.plan.deadline));
             tokio::select! {
                 biased;
-                () = self.plan.stop.cancelled() => return Ok(None),
+                () = self.plan.turn.come() => {}
                 () = self.plan.follower.changed() => {}
                 () = tokio::time::sleep_until(wake) => {
                     if wake >= self.plan.deadline {
@@ -166,10 +167,16 @@ impl Sending {
         }
     }
 
-    async fn initial_events(&mut self) -> Result<Segments, BoxError> {
+    /// A piece of the state. A client that has seen a part of it only has to begin again, so it is let finish for as long as
+    /// the process is there.
+    async fn initial_events(&mut self) -> Result<Option<Segments>, BoxError> {
         let mut piece = Segments::default();
-        let Some(snapshot) = &mut self.plan.initial else { return Ok(piece) };
-        let objects = snapshot.next(PIECE).await?;
+        let Some(snapshot) = &mut self.plan.initial else { return Ok(Some(piece)) };
+        let objects = tokio::select! {
+            biased;
+            () = self.plan.turn.latest() => return Ok(None),
+            objects = snapshot.next(PIECE) => objects?,
+        };
         let is_end = objects.is_empty();
         for object in &objects {
             self.plan.frames.push(EventKind::Added, object, &mut piece);
@@ -181,7 +188,27 @@ impl Sending {
                 piece = bookmark(template.end(), at);
             }
         }
-        Ok(piece)
+        Ok(Some(piece))
+    }
+
+    /// The last piece of a watch whose client is to leave: what there is already, and how far that is.
+    fn leave(&mut self) -> Option<Segments> {
+        self.is_over = true;
+        let mut piece = Segments::default();
+        match self.plan.follower.advance().now_or_never() {
+            Some(Next::Events(events)) => self.push(&events, &mut piece),
+            Some(Next::Ended(_)) => return Some(self.expired()),
+            // Logs that are still to be read are for the next watch.
+            Some(Next::Nothing(_)) | None => {}
+        }
+        piece.extend(self.news());
+        (!piece.is_empty()).then_some(piece)
+    }
+
+    fn push(&self, events: &[InterestEvent], to: &mut Segments) {
+        for event in events {
+            self.plan.frames.push(event.kind, &event.object, to);
+        }
     }
 
     /// A bookmark, if one is due and has something to say.
@@ -192,6 +219,11 @@ impl Sending {
         }
         // One that came early comes again when it is due, but as with upstream not before the next look at the clock.
         self.next_bookmark = self.schedule().map(|next| next.max(Instant::now() + BOOKMARKS_APART));
+        self.news()
+    }
+
+    /// A bookmark that says more than the client knew at the start.
+    fn news(&self) -> Option<Segments> {
         let reached = self.plan.follower.cursor();
         let template = self.plan.bookmarks.as_ref()?;
         (reached > self.baseline).then(|| bookmark(template.plain(), reached))

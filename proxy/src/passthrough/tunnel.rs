@@ -8,12 +8,16 @@ use tracing::debug;
 use weir_daemon::Lifecycle;
 use weir_upstream::ForwardedBody;
 
+use crate::http::drain::Client;
+
 /// The two ends of a tunnel.
 pub(super) struct Ends {
     pub(super) client: OnUpgrade,
     pub(super) upstream: OnUpgrade,
     /// Held for the place at the instance that it stands for.
     pub(super) place: ForwardedBody,
+    /// Counted, so that a drain waits for it.
+    pub(super) counted: Client,
 }
 
 /// Joins them once both have been upgraded. The task ends with either leg, or when the process is told to stop: nobody
@@ -24,7 +28,7 @@ pub(super) fn open(lifecycle: &Lifecycle, ends: Ends) {
 }
 
 async fn join(ends: Ends, stop: CancellationToken) {
-    let Ends { client, upstream, place: _place } = ends;
+    let Ends { client, upstream, place: _place, counted: _counted } = ends;
     let (client, upstream) = match tokio::try_join!(client, upstream) {
         Ok(upgraded) => upgraded,
         Err(error) => return debug!(%error, "no tunnel, one end did not upgrade"),
