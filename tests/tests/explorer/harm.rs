@@ -119,7 +119,7 @@ impl World {
         self.shards[place] = Shard::new((place, self.lives), slots, &self.settings);
         self.lives += 1;
         self.copies.remove(&place);
-        if !self.settings.is_restored && self.rng.random_bool(0.6) {
+        if self.rng.random_bool(0.6) {
             self.copies.insert(place, Copy::Choosing);
         }
     }
@@ -157,11 +157,6 @@ impl World {
     /// Upstream comes back from a backup. Feeds notice when they read next.
     fn restore(&mut self) {
         let epoch = self.histories.len() - 1;
-        // One at a time: shards that missed two are told once, and the model counts.
-        let has_noticed = |shard: &Shard| shard.node.store().history().get() == epoch as u64;
-        if !self.shards.iter().all(has_noticed) {
-            return;
-        }
         let last = &self.histories[epoch];
         let (start, end) = (last.history().start().get(), last.revision().get());
         let at = ResourceVersion::new(self.rng.random_range(start..=end));

@@ -2,7 +2,8 @@
 //! a little above the donor's floor, is installed as a list at F; what the donor's log says from there on follows as
 //! statements. The copy's floor is F, whatever the donor still has.
 //!
-//! The donor's window moves meanwhile: then the copy begins again with a higher F, or gives up and waits for a list.
+//! The donor's window moves meanwhile, or it goes over to another history: then the copy begins again, or gives up and waits
+//! for a list.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use weir_core::message::{
     Change, ChangeKind, EventKind, FeedMessage, InterestEvent, ListChunk, ListId, LogRequest,
     SnapshotRequest, SnapshotStart,
 };
-use weir_core::{History, Object, ResourceVersion};
+use weir_core::{Object, ResourceVersion};
 
 use crate::settings::MAX_LOG;
 use crate::shard::Shard;
@@ -58,12 +59,13 @@ impl World {
         let slots = self.shards[place].slots;
         let is_donor = |(other, shard): &(usize, &Shard)| *other != place && shard.slots.covers(&slots);
         let donors = self.shards.iter().enumerate().filter(is_donor);
-        let full = donors.filter_map(|(donor, shard)| Some((donor, shard.node.window()?)));
-        let full: Vec<_> = full.collect();
+        let full: Vec<_> = donors.filter_map(|(donor, shard)| Some((donor, shard.node.window()?))).collect();
         if full.is_empty() {
             return None;
         }
         let (donor, window) = full[self.rng.random_range(0..full.len())];
+        // What the node takes is of the donor's history, and so is the node from here on.
+        self.hand(place, &FeedMessage::Restored(self.shards[donor].node.store().history()));
         let highest = window.frontier.get().min(window.floor.get() + 2);
         let at = ResourceVersion::new(self.rng.random_range(window.floor.get()..=highest));
         Some(Copy::Reading { donor, at, from: None, objects: Vec::new() })
@@ -76,7 +78,7 @@ impl World {
         mut objects: Vec<Arc<Object>>,
     ) -> Option<Copy> {
         let request = SnapshotRequest {
-            history: History::FIRST,
+            history: self.shards[place].node.store().history(),
             interest: Arc::new(Interest::everything()),
             slots: self.shards[place].slots,
             at,
@@ -101,7 +103,7 @@ impl World {
     fn follow_donor(&mut self, place: usize, donor: usize) -> Option<Copy> {
         let after = self.shards[place].node.window()?.frontier;
         let request = LogRequest {
-            history: History::FIRST,
+            history: self.shards[place].node.store().history(),
             interest: Arc::new(Interest::everything()),
             slots: self.shards[place].slots,
             after,
