@@ -4,6 +4,8 @@
 //! A copy is made of two answers that lie apart in time, the snapshot at F and the log after F. The floor is checked for
 //! every piece of both, so a window that moves meanwhile costs another try, never a hole. Until the copy is whole, nothing of
 //! it is in the node.
+//!
+//! A node that upstream cannot lead on any more takes the log of a replica in the same way.
 
 mod copy;
 
@@ -63,6 +65,32 @@ pub async fn copy(
             Err(error) => {
                 let error: &dyn std::error::Error = &error;
                 warn!(resource = %spec.resource, donor = %donor.address, error, "replica not copied");
+            }
+        }
+    }
+    false
+}
+
+/// Leads a node on by the log of the first replica that still has it from where the node is. False if none has.
+pub async fn lead_on(
+    nodes: &Nodes,
+    donors: &[Donor],
+    spec: &MirrorSpec,
+    (node, started): (&NodeCell, Instant),
+) -> bool {
+    let Some((history, Window { frontier, .. })) = node.standing() else { return false };
+    let has_log = |donor: &&Donor| {
+        donor.history == history && donor.window.contains(frontier) && donor.window.frontier > frontier
+    };
+    for donor in donors.iter().filter(has_log) {
+        match copy::log_of(nodes, donor, spec, (node.slots(), frontier)).await {
+            Ok(log) => {
+                log.install(node, started.elapsed());
+                return node.standing().is_some_and(|(_, window)| window.frontier > frontier);
+            }
+            Err(error) => {
+                let error: &dyn std::error::Error = &error;
+                warn!(resource = %spec.resource, donor = %donor.address, error, "log of a replica not read");
             }
         }
     }

@@ -28,6 +28,8 @@ pub(super) enum Left {
     Lost(FollowError),
     /// What it says does not lead the node on.
     Unled,
+    /// It begins a list, as upstream has no longer what leads the node on; a replica may.
+    Listing,
     /// Its node does not answer while others do.
     Hanging,
     /// It says nothing while others have more.
@@ -35,6 +37,17 @@ pub(super) enum Left {
         /// How far they are.
         others: ResourceVersion,
     },
+}
+
+/// What became of something that a feed said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// The node goes on.
+    Led,
+    /// The node has to subscribe again, with what it has.
+    Unled,
+    /// A list begins, and the node would lose its log by it.
+    Declined,
 }
 
 /// A better feed on its way.
@@ -87,8 +100,10 @@ impl Chosen {
                 heard = self.current.next() => {
                     self.heard = Instant::now();
                     match heard {
-                        Ok(heard) => if !follower.take(&self.current, heard) {
-                            return Left::Unled;
+                        Ok(heard) => match follower.take(&self.current, heard) {
+                            Taken::Led => {}
+                            Taken::Unled => return Left::Unled,
+                            Taken::Declined => return Left::Listing,
                         },
                         Err(error) if self.take_over("feed lost") => debug!(%error, "the old feed has ended"),
                         Err(error) => return Left::Lost(error),
@@ -165,7 +180,7 @@ impl Chosen {
     fn hear_next(&mut self, heard: Result<Heard, FollowError>, follower: &mut Follower) {
         let Some(next) = &self.next else { return };
         let is_led = match heard {
-            Ok(heard) => follower.take(next, heard),
+            Ok(heard) => follower.take(next, heard) == Taken::Led,
             Err(error) => {
                 let error: &dyn std::error::Error = &error;
                 warn!(resource = %follower.mirror, feed = %next.address, error, "better feed lost");
@@ -204,34 +219,38 @@ impl Chosen {
 // === impl Follower ===
 
 impl Follower {
-    /// Takes what a feed says. False if it does not lead the node on: it has to subscribe again, with what the node has.
-    pub(super) fn take(&mut self, stream: &Stream, heard: Heard) -> bool {
+    /// Takes what a feed says.
+    pub(super) fn take(&mut self, stream: &Stream, heard: Heard) -> Taken {
         let message = match heard {
             Heard::Facts(facts) => {
                 self.told.facts.send_replace(Some(facts));
-                return true;
+                return Taken::Led;
             }
             Heard::Message(message) => message,
         };
         let is_restore = matches!(message, FeedMessage::Restored(_));
         if !is_restore && stream.history != self.cell.history() {
-            return false;
+            return Taken::Unled;
         }
-        let ends_list_at = match &message {
-            FeedMessage::List(chunk) if chunk.is_last => Some(chunk.at),
-            FeedMessage::List(_) | FeedMessage::Statement(_) | FeedMessage::Restored(_) => None,
-        };
+        let mut ends_list_at = None;
+        if let FeedMessage::List(chunk) = &message {
+            if chunk.seq == 0 && !self.takes_lists && self.cell.window().is_some() {
+                return Taken::Declined;
+            }
+            ends_list_at = Some(chunk.at).filter(|_| chunk.is_last);
+        }
         if let Err(gap) = self.cell.on_feed(message, self.started.elapsed()) {
             debug!(resource = %self.mirror, feed = %stream.address, %gap, "gap");
-            return false;
+            return Taken::Unled;
         }
         let window = self.cell.window();
-        if let Some(window) = window {
+        if window.is_some() {
             self.trials.succeeded(&stream.address);
             self.told.has_content.send_if_modified(|has_content| !std::mem::replace(has_content, true));
-            return ends_list_at.is_none_or(|at| window.frontier >= at);
         }
-        ends_list_at.is_none()
+        self.takes_lists &= ends_list_at.is_none();
+        let is_led = |at| window.is_some_and(|window| window.frontier >= at);
+        if ends_list_at.is_none_or(is_led) { Taken::Led } else { Taken::Unled }
     }
 }
 

@@ -36,6 +36,8 @@ pub struct Follower {
     pub(super) metrics: FollowMetrics,
     pub(super) limits: FollowLimits,
     pub(super) trials: Trials,
+    /// Whether a list may end the log that the node has: no replica can lead it on.
+    pub(super) takes_lists: bool,
     /// The zero of the node's clock.
     pub(super) started: Instant,
     /// Since when the node has been looking for its first content.
@@ -54,7 +56,19 @@ impl Follower {
     ) -> Self {
         let told = Arc::new(Told::default());
         let (trials, empty_since) = (Trials::default(), Instant::now());
-        Self { mirror, cell, feeds, nodes, told, metrics, limits, trials, started, empty_since }
+        Self {
+            mirror,
+            cell,
+            feeds,
+            nodes,
+            told,
+            metrics,
+            limits,
+            trials,
+            takes_lists: false,
+            started,
+            empty_since,
+        }
     }
 
     /// What it tells.
@@ -127,6 +141,12 @@ impl Follower {
                 let wait = self.trials.failed(&address);
                 warn!(resource = %self.mirror, feed = %address, "feed does not lead on, subscribing again");
                 sleep(wait).await;
+            }
+            Left::Listing => {
+                let donors = warm::donors(&self.nodes, &self.mirror, &self.cell.slots()).await;
+                let into = (&*self.cell, self.started);
+                self.takes_lists = !warm::lead_on(&self.nodes, &donors, &chosen.spec(), into).await;
+                info!(resource = %self.mirror, is_led = !self.takes_lists, "upstream has lost the log, asked replicas");
             }
             Left::Hanging => {
                 warn!(resource = %self.mirror, feed = %address, "node of the feed hangs, leaving it");

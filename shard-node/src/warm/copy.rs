@@ -63,7 +63,7 @@ pub enum CopyError {
     Changed,
 }
 
-/// A whole copy.
+/// A whole copy, or a log that leads on.
 #[derive(Debug)]
 pub(super) struct Copy {
     history: History,
@@ -100,6 +100,17 @@ pub(super) async fn from_donor(
     Err(failed)
 }
 
+/// Reads the log of a donor from a position on: a copy without a snapshot.
+pub(super) async fn log_of(
+    nodes: &Nodes,
+    donor: &Donor,
+    spec: &MirrorSpec,
+    (slots, after): (SlotSet, ResourceVersion),
+) -> Result<Copy, CopyError> {
+    let copying = Copying { nodes, donor, spec, slots, everything: Arc::new(Interest::everything()) };
+    copying.go_on(Copy { history: donor.history, at: after, pages: Vec::new(), log: Vec::new() }).await
+}
+
 /// A little behind the floor; with `part` 1 at the frontier.
 fn begin(window: Window, part: u64) -> ResourceVersion {
     let Window { floor, frontier } = window;
@@ -119,7 +130,11 @@ impl Copying<'_> {
 
     async fn copy_from(&self, at: ResourceVersion) -> Result<Copy, CopyError> {
         let pages = self.snapshot(at).await?;
-        let mut copy = Copy { history: self.donor.history, at, pages, log: Vec::new() };
+        self.go_on(Copy { history: self.donor.history, at, pages, log: Vec::new() }).await
+    }
+
+    /// Adds the log up to where the donor is.
+    async fn go_on(&self, mut copy: Copy) -> Result<Copy, CopyError> {
         for _ in 0..MAX_ROUNDS {
             let to = self.window().await?.frontier;
             if copy.frontier() >= to {

@@ -3,15 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
 use weir_core::interest::Interest;
 use weir_core::message::{InterestEvent, LogRequest};
 use weir_core::{ResourceVersion, SlotSet, WindowBounds};
 use weir_daemon::peer::PeerPort;
 use weir_shard_node::host::Hosted;
+use weir_shard_node::node::cell::NodeCell;
+use weir_shard_node::remote::{FollowMetrics, Follower};
+use weir_shard_node::warm::{self, Donor};
 use weir_sim::Churn;
 
 use crate::held::{content, objects};
-use crate::world::{Node, Plan, World, until};
+use crate::world::{LIMITS, Node, Plan, World, pods, until};
 
 /// The log of everything behind a revision, up to another.
 fn log(mirror: &Hosted, after: ResourceVersion, to: ResourceVersion) -> Vec<InterestEvent> {
@@ -180,4 +184,65 @@ async fn replicas_restarted_one_after_the_other_cost_upstream_nothing() {
     }
     lists += nodes.iter().map(Node::lists).sum::<u64>();
     assert_eq!(lists, 1, "the one of the beginning");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_donor_that_is_gone_is_passed_over() {
+    let world = World::start(15).await;
+    let node = world.node(World::ports(1).remove(0), World::plan(SlotSet::ALL, &[])).await;
+    let donor = node.pods().await;
+    world.write(200);
+    world.compare(&[&node]).await;
+    let (history, window) = donor.cell.standing().unwrap();
+    let gone = World::ports(1).remove(0).local_address();
+    let donors = [gone, node.address].map(|address| Donor { address: address.into(), history, window });
+    let copy =
+        Hosted { cell: Arc::new(NodeCell::new(SlotSet::ALL, WindowBounds::default())), ..(*donor).clone() };
+    let into = (&*copy.cell, Instant::now());
+    assert!(!warm::copy(node.host.nodes(), &donors[..1], &donor.spec, into).await);
+    assert_eq!(copy.cell.window(), None);
+    assert!(warm::copy(node.host.nodes(), &donors, &donor.spec, into).await);
+    assert_equal(&copy, &donor);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_upstream_has_lost_a_replica_leads_on() {
+    let world = World::start(16).await;
+    let mut ports = World::ports(2).into_iter();
+    let all: Vec<_> = ports.as_slice().iter().map(PeerPort::local_address).collect();
+    let node = world.node(ports.next().unwrap(), World::plan(SlotSet::ALL, &all)).await;
+    let replica = world.node(ports.next().unwrap(), World::plan(SlotSet::ALL, &all[1..])).await;
+    let theirs = replica.pods().await;
+    world.write(100);
+    world.compare(&[&replica]).await;
+    // Content that stands still from here on.
+    let (history, window) = theirs.cell.standing().unwrap();
+    let donor = Donor { address: replica.address.into(), history, window };
+    let ours =
+        Hosted { cell: Arc::new(NodeCell::new(SlotSet::ALL, WindowBounds::default())), ..(*theirs).clone() };
+    let started = Instant::now();
+    assert!(warm::copy(node.host.nodes(), &[donor], &theirs.spec, (&ours.cell, started)).await);
+    let before = ours.cell.window().unwrap();
+    world.write(100);
+    world.compare(&[&replica]).await;
+    // Upstream starts anew: nothing older than now can be watched, and the feed of this node has not begun.
+    world.sim.compact();
+    for instance in 0..2 {
+        world.sim.instance(instance).restart();
+    }
+    let host = &node.host;
+    let follower = Follower::new(
+        pods(),
+        (ours.cell.clone(), started),
+        (host.feeds().clone(), host.nodes().clone()),
+        (LIMITS, FollowMetrics::default()),
+    );
+    node.spawn(follower.run());
+    world.write(50);
+    world.compare(&[&replica]).await;
+    let (_, last) = world.truth(&SlotSet::ALL);
+    until("it is led on", || ours.cell.window().is_some_and(|window| window.frontier >= last)).await;
+    assert_eq!(ours.cell.window().unwrap().floor, before.floor, "by the log, not by a list");
+    assert!(node.is_feed() && node.lists() > 0, "a list was there");
+    assert_equal(&ours, &theirs);
 }

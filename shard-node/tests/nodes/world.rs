@@ -242,6 +242,15 @@ impl Node {
         self.host.feeds().running(&pods()).is_some_and(|feed| feed.handle.subscribers() > 0)
     }
 
+    /// A task that ends with the node.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let stop = self.lifecycle.token().clone();
+        self.lifecycle.spawn("of a test", async move {
+            // Whether it was told or ended by itself makes no difference.
+            let _ = stop.run_until_cancelled(task).await;
+        });
+    }
+
     /// Its sudden death: nothing is said on its connections.
     pub(crate) async fn kill(mut self) -> SocketAddr {
         self.is_killed = true;
