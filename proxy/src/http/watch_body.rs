@@ -261,3 +261,6 @@ fn bookmark((head, tail): (Bytes, Bytes), at: ResourceVersion) -> Segments {
     segments.push(Bytes::from_static(b"}\n"));
     segments
 }
+
+#[cfg(test)]
+mod tests;
