@@ -19,12 +19,11 @@ tests() {
   go test $packages -p 1 -count=1 -timeout "${WEIR_TIMEOUT:-30m}" -json "$@" >> "$output" || code=1
 }
 
-processes=${WEIR_PROCESSES:-}
-if [ -n "$processes" ] && [ -z "${WEIR_PLAIN:-}" ]; then
-  tests "./..." "$@"
-  WEIR_TOPOLOGY=processes tests ./suite "$@"
-else
+if [ -n "${WEIR_PLAIN:-}" ]; then
   tests "$(go list ./... | grep -v /faults | tr '\n' ' ')" "$@"
+else
+  tests ./... "$@"
+  WEIR_TOPOLOGY=processes tests ./suite "$@"
 fi
 go run ./cmd/counts < "$output" || code=1
 exit "$code"

@@ -69,8 +69,8 @@ func percentile(sorted []time.Duration, p int) time.Duration {
 // and kill the latest one.
 func TestKilledShardGap(t *testing.T) {
 	const (
-		kills     = 6
-		after     = 3 * time.Second
+		kills     = 4
+		after     = 2 * time.Second
 		bound     = 3 * time.Second
 		promised  = time.Second
 		onlyAFew  = 20
@@ -84,7 +84,7 @@ func TestKilledShardGap(t *testing.T) {
 	before := read(t.Context(), fleet)
 	var gaps []time.Duration
 	for i := range kills {
-		node := fleet.Node(i%shards, i/shards%replicas)
+		node := fleet.Node(i%shards, i%replicas)
 		killed := time.Now()
 		node.Kill()
 		pause(t.Context(), after)

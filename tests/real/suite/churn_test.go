@@ -16,8 +16,8 @@ import (
 const (
 	writesPerSecond = 200
 	writers         = 12
-	namesPerWriter  = 8 // each writer has names of its own, so it knows which of its objects exist
-	slowestRate     = writesPerSecond / 2
+	namesPerWriter  = 8                   // each writer has names of its own, so it knows which of its objects exist
+	slowestRate     = writesPerSecond / 4 // with a process for each part of weir, a small machine reaches no more
 )
 
 // churn writes into the namespaces of a wave: both kinds, creations, changes, deletions, at an even rate.

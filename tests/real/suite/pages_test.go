@@ -16,10 +16,10 @@ import (
 	"weir.dev/tests/real/cluster"
 )
 
-const (
-	pagedObjects = 10_000
-	pageSize     = 500
-)
+// pages is how many make a chain. Over processes each page is asked of every shard, and fewer pages show the same.
+var pages = map[bool]int{false: 20, true: 8}[topology().Shards > 0]
+
+const pageSize = 500
 
 // chain is what a pager got: all items of all pages, and the revision that every page has to name.
 type chain struct {
@@ -35,7 +35,7 @@ func TestPG07_PG10_PagesUnderWritesAreOneSnapshot(t *testing.T) {
 	upstream := direct(t, cluster.AdminToken)
 	space := namespace(t)
 	path := configMaps.in(space)
-	fill(t, upstream, space, pagedObjects)
+	fill(t, upstream, space, pages*pageSize)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	stop := disturb(t, upstream, space, seed)
@@ -163,7 +163,7 @@ func disturb(t testing.TB, c *client.Client, space string, seed uint64) (stop fu
 		writes := 0
 		defer func() { done <- writes }()
 		for ; ctx.Err() == nil; writes++ {
-			name := fmt.Sprintf("m-%05d", random.IntN(pagedObjects+pagedObjects/10))
+			name := fmt.Sprintf("m-%05d", random.IntN(pages*pageSize*11/10))
 			object := configMaps.object(name, fmt.Sprintf(`"round":"%d"`, writes+1))
 			method, path := http.MethodPatch, configMaps.in(space)+"/"+name
 			switch random.IntN(4) {
