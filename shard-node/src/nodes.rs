@@ -30,7 +30,7 @@ use weir_proto::{ProtocolError, wire};
 use self::pulse::Pulse;
 
 /// How often every node is asked what it can answer.
-const ROUND: Duration = Duration::from_millis(500);
+const ROUND: Duration = Duration::from_millis(350);
 
 /// How long a node may take to say what it can answer when somebody waits for it.
 const WINDOWS_LIMIT: Duration = Duration::from_secs(2);

@@ -10,7 +10,7 @@ use weir_proto::read::MirrorWindow;
 /// Rounds in which others answered while a node did not: 1 s after the one that asked it.
 const OTHERS_WENT_ON: u32 = 3;
 /// Rounds of this node alone: 5 s.
-const ALONE: u32 = 10;
+const ALONE: u32 = 14;
 
 /// What is known of the other nodes.
 #[derive(Debug, Default)]
