@@ -18,7 +18,7 @@ use super::failure::{ReadError, within};
 use super::handle::FeedHandle;
 use super::list::{Listed, WholeList};
 use super::prove::CATCH_UP_SECONDS;
-use super::ring::{Ring, Wanted};
+use super::ring::{self, Ring, Wanted};
 use super::verify::newest_revision;
 use super::watch::{WatchError, Watching};
 
@@ -45,13 +45,11 @@ pub(super) struct Beside {
 /// A watch that brings late subscribers to the main watch. It asks for a short time, since only the end of a watch
 /// brings a bookmark soon where nothing happens; what is then still lacking is begun again.
 struct Backfill {
-    stage: BackfillStage,
+    opening: Option<Answer<Watching>>,
+    open: Option<Watching>,
+    /// What was said and has no room yet.
+    waiting: Option<Statement<Change>>,
     has_said: bool,
-}
-
-enum BackfillStage {
-    Opening(Answer<Watching>),
-    Open(Watching),
 }
 
 /// Upstream's newest revision, asked since a subscriber was ahead of the feed.
@@ -160,7 +158,7 @@ impl Beside {
             let opening = Watching::open(&connection, &spec, after, CATCH_UP_SECONDS);
             Ok(within(answer, opening).await??)
         });
-        self.backfill = Some(Backfill { stage: BackfillStage::Opening(opening), has_said: false });
+        self.backfill = Some(Backfill { opening: Some(opening), open: None, waiting: None, has_said: false });
     }
 
     fn on_backfill(&mut self, said: Result<Option<Statement<Change>>, ReadError>) {
@@ -217,7 +215,15 @@ impl Beside {
 
     fn on_ahead(&mut self, answered: Result<Ahead, ReadError>) -> Result<(), ReadError> {
         self.ahead = None;
-        let Ahead { subscriber, revision } = answered?;
+        let Ahead { subscriber, revision } = match answered {
+            Ok(answered) => answered,
+            Err(error) => {
+                let error: &dyn std::error::Error = &error;
+                warn!(resource = %self.spec.resource, error, "question about a subscriber's position failed");
+                self.rest(|_| {});
+                return Ok(());
+            }
+        };
         if revision < subscriber {
             return Err(ReadError::WentBack { revision, frontier: subscriber });
         }
@@ -269,13 +275,20 @@ async fn next_of_backfill(
     backfill: &mut Option<Backfill>,
     feed: &FeedHandle,
 ) -> Result<Option<Statement<Change>>, ReadError> {
-    let Some(backfill) = backfill else { return std::future::pending().await };
-    if let BackfillStage::Opening(opening) = &mut backfill.stage {
-        backfill.stage = BackfillStage::Open(opening.await?);
+    let Some(Backfill { opening, open, waiting, has_said: _ }) = backfill else {
+        return std::future::pending().await;
+    };
+    if let Some(answer) = opening {
+        *open = Some(answer.await?);
+        *opening = None;
     }
-    let BackfillStage::Open(watching) = &mut backfill.stage else { return std::future::pending().await };
-    feed.backfill_room().await;
-    Ok(watching.next().await?)
+    let Some(watching) = open else { return std::future::pending().await };
+    if waiting.is_none() {
+        *waiting = watching.next().await?;
+    }
+    let Some(statement) = waiting else { return Ok(None) };
+    feed.backfill_room(ring::bytes_of_statement(statement)).await;
+    Ok(waiting.take())
 }
 
 async fn answer_of<T>(answer: &mut Option<Answer<T>>) -> Result<T, ReadError> {

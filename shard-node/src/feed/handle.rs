@@ -122,7 +122,7 @@ impl FeedHandle {
     /// to read again.
     pub fn subscribe(&self, id: SubscriberId, standing: Standing) {
         self.change(|ring| ring.subscribe(id, standing));
-        // A backfill no longer waits for its readers when others need their own.
+        // It may have left what it was reading.
         self.read.notify_waiters();
     }
 
@@ -201,9 +201,9 @@ impl FeedHandle {
         self.change(|ring| ring.push_list(chunk));
     }
 
-    /// Waits until more of a backfill can be read.
-    pub(super) async fn backfill_room(&self) {
-        self.until(|ring| ring.has_backfill_room()).await;
+    /// Waits until so many bytes of a backfill can be added.
+    pub(super) async fn backfill_room(&self, bytes: usize) {
+        self.until(|ring| ring.has_backfill_room(bytes)).await;
     }
 
     pub(super) fn set_source(&self, source: Option<SourceId>) {

@@ -201,8 +201,10 @@ impl Reader {
             feed: self.feed.clone(),
             answer: self.limits.answer,
         };
-        let memory = &mut self.memory;
-        let Listed { at, objects } = list.read(id, |object| memory.on_listed(object)).await?;
+        // A list that breaks off was not read.
+        let mut seen = Memory::default();
+        let Listed { at, objects } = list.read(id, |object| seen.on_listed(object)).await?;
+        self.memory.take_over(seen);
         info!(resource = %self.spec.resource, instance = instance.0, %at, objects, "listed");
         self.feed.change(|ring| ring.begin(at));
         self.plan.on_progress(instance, at);
@@ -297,3 +299,6 @@ fn answered_of(answered: Answered, beside: &mut Beside) -> Result<(), ReadError>
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

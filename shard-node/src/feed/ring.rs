@@ -25,8 +25,9 @@ use log::Log;
 use subscriber::{Stage, Subscriber};
 pub use subscriber::{Standing, SubscriberId};
 
-/// How long a subscriber may leave a chunk of a list unread, which others may wait for, before it is passed.
-pub const LIST_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a subscriber may leave unread what others may wait for, a chunk of a list or a part of a backfill, before it is
+/// passed.
+pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How much a ring holds, in object bytes.
 #[derive(Clone, Copy, Debug)]
@@ -177,10 +178,10 @@ impl Ring {
 
     /// Adds what the backfill said. True if it is done: it met the main watch, or nobody wants it any more.
     pub fn push_backfill(&mut self, statement: Statement<Change>) -> bool {
-        let at = self.backfilled.max(Some(statement.to()));
+        self.backfilled = self.backfilled.max(Some(statement.to()));
         self.backfill.push(statement);
-        let is_done = at >= self.position || !self.present().any(Subscriber::is_backfilled);
-        self.backfilled = at.filter(|_| !is_done);
+        let is_done = self.backfilled >= self.position || self.backfill_readers().next().is_none();
+        self.backfilled.take_if(|_| is_done);
         is_done
     }
 
@@ -199,13 +200,11 @@ impl Ring {
         self.place_where(is_expired, Self::lead_to_list);
     }
 
-    /// Whether more of a backfill can be read: there is room, its fastest reader has everything, or others wait for their
-    /// own. A slow one that is passed for their sake has its rest read again.
-    pub fn has_backfill_room(&self) -> bool {
-        let fastest = self.present().filter(|subscriber| subscriber.is_backfilled());
-        let fastest = fastest.filter_map(|subscriber| subscriber.reached).max();
-        let is_read = fastest.is_none_or(|reached| Some(reached) >= self.backfill.end());
-        self.backfill.is_half_empty() || is_read || self.wanted().log.is_some()
+    /// Whether so many bytes of a backfill can be added: they fit, or its fastest reader has everything. What slower ones
+    /// then lose is read again for them; one of them is the fastest next, so each backfill brings somebody to its end.
+    pub fn has_backfill_room(&self, bytes: usize) -> bool {
+        let fastest = self.backfill_readers().max();
+        self.backfill.has_room(bytes) || fastest.is_none_or(|reached| Some(reached) >= self.backfill.end())
     }
 
     /// A list is going to be read, for all that need one now and those that come before its beginning is gone.
@@ -298,6 +297,15 @@ impl Ring {
         self.subscribers.values().filter(|subscriber| subscriber.history == self.history)
     }
 
+    /// How far those have come whom the backfill that is being read leads on. Others may wait for one from further back.
+    fn backfill_readers(&self) -> impl Iterator<Item = ResourceVersion> {
+        let backfilled = self.present().filter(|subscriber| subscriber.is_backfilled());
+        let is_read_by = |reached: &ResourceVersion| {
+            self.backfilled.is_some_and(|at| *reached >= at) || self.backfill.leads_from(*reached)
+        };
+        backfilled.filter_map(|subscriber| subscriber.reached).filter(is_read_by)
+    }
+
     fn list_readers(&self) -> Vec<Place> {
         let place = |subscriber: &Subscriber| match subscriber.stage {
             Stage::List(place) => Some(place),
@@ -358,14 +366,18 @@ pub fn statement_of(
 pub fn bytes_of(message: &FeedMessage) -> usize {
     let overhead = size_of::<FeedMessage>();
     match message {
-        FeedMessage::Statement(statement) => {
-            overhead + statement.events().iter().map(|change| change.object.bytes().len()).sum::<usize>()
-        }
+        FeedMessage::Statement(statement) => bytes_of_statement(statement),
         FeedMessage::List(chunk) => {
             overhead + chunk.objects.iter().map(|object| object.bytes().len()).sum::<usize>()
         }
         FeedMessage::Restored(_) => overhead,
     }
+}
+
+/// The same for a statement.
+pub fn bytes_of_statement(statement: &Statement<Change>) -> usize {
+    let objects = statement.events().iter().map(|change| change.object.bytes().len());
+    size_of::<FeedMessage>() + objects.sum::<usize>()
 }
 
 #[cfg(test)]

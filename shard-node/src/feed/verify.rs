@@ -84,6 +84,14 @@ impl Memory {
         self.remember(object.rv(), ChangeKind::Put, object);
     }
 
+    /// Remembers what was seen meanwhile, now that it counts as read. The newest change is compared at exactly how far the
+    /// feed has read, so one from beyond would look like another history.
+    pub fn take_over(&mut self, seen: Self) {
+        let Self { cluster, newest } = seen;
+        self.cluster = self.cluster.take().or(cluster);
+        self.newest = newest.or(self.newest.take());
+    }
+
     /// Forgets what was read: it was of another history.
     pub fn clear(&mut self) {
         *self = Self::default();

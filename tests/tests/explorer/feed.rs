@@ -8,7 +8,7 @@ use rand::rngs::StdRng;
 use weir_core::message::{Change, FeedMessage, ListChunk, ListId};
 use weir_core::statement::Statement;
 use weir_core::{History, Object, ResourceVersion, SourceId};
-use weir_shard_node::feed::ring::{Ring, RingBounds, bytes_of, statement_of};
+use weir_shard_node::feed::ring::{Ring, RingBounds, bytes_of, bytes_of_statement, statement_of};
 use weir_tests::model::Upstream;
 
 use crate::reached::Reached;
@@ -151,14 +151,14 @@ impl Feed {
             self.backfill = None;
             return true;
         }
-        if !self.ring.has_backfill_room() {
-            return false;
-        }
         let Some(statement) = self.said(after, reading) else {
             self.backfill = None;
             self.ring.end_backfill();
             return true;
         };
+        if !self.ring.has_backfill_room(bytes_of_statement(&statement)) {
+            return false;
+        }
         let to = statement.to();
         self.backfill = (!self.ring.push_backfill(statement)).then_some(to);
         true

@@ -7,7 +7,7 @@ use weir_core::message::FeedMessage;
 use super::lists::Place;
 use super::log::Lead;
 use super::subscriber::{Stage, Standing, Subscriber, SubscriberId};
-use super::{LIST_PATIENCE, Next, Ring};
+use super::{Next, PATIENCE, Ring};
 
 // === impl Ring ===
 
@@ -155,13 +155,17 @@ impl Ring {
         }
     }
 
-    /// Passes the readers of lists that leave what is there unread for too long.
+    /// Passes the readers of lists and backfills that leave what is there unread for too long.
     pub(super) fn pass_idle(&mut self) {
-        let (now, lists) = (self.now, &self.lists);
+        let (now, lists, backfill) = (self.now, &self.lists, &self.backfill);
         for subscriber in self.subscribers.values_mut() {
-            let has_more = matches!(subscriber.stage, Stage::List(place) if lists.chunk(place).is_some());
+            let has_more = match subscriber.stage {
+                Stage::List(place) => lists.chunk(place).is_some(),
+                Stage::Backfill => subscriber.reached.is_some_and(|reached| backfill.leads_from(reached)),
+                Stage::Log | Stage::NextList | Stage::Passed => false,
+            };
             subscriber.idle = has_more.then(|| subscriber.idle.unwrap_or(now));
-            if subscriber.idle.is_some_and(|since| now.saturating_sub(since) >= LIST_PATIENCE) {
+            if subscriber.idle.is_some_and(|since| now.saturating_sub(since) >= PATIENCE) {
                 subscriber.stage = Stage::Passed;
                 subscriber.idle = None;
             }

@@ -73,6 +73,11 @@ impl Log {
         self.said.back().map(|said| said.to)
     }
 
+    /// Whether so many bytes more can be added without loss.
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        self.said.is_empty() || self.bytes.saturating_add(bytes) <= self.max_bytes
+    }
+
     /// Whether at most half of the bound is taken.
     pub(super) fn is_half_empty(&self) -> bool {
         self.bytes * 2 <= self.max_bytes

@@ -28,7 +28,7 @@ pub(super) struct Subscriber {
     pub(super) stage: Stage,
     /// False while it has to hear that its history is over.
     pub(super) is_told: bool,
-    /// Since when it leaves a chunk of a list unread.
+    /// Since when it leaves unread what others may wait for.
     pub(super) idle: Option<Duration>,
 }
 

@@ -152,24 +152,47 @@ fn a_backfill_that_broke_off_is_wanted_from_where_its_readers_are() {
 }
 
 #[test]
-fn a_slow_reader_of_a_backfill_holds_up_only_a_backfill_that_nobody_else_waits_for() {
+fn a_backfill_waits_for_its_fastest_reader_only_and_passes_one_that_reads_nothing() {
     let mut ring = bounded(3_000, 1);
     ring.begin(rv(50));
     ring.subscribe(ME, at(1));
     ring.begin_backfill(rv(1));
-    for after in 1..3 {
-        assert!(ring.has_backfill_room());
+    let bytes = bytes_of_statement(&large(1));
+    let mut after = 1;
+    while ring.has_backfill_room(bytes) {
         ring.push_backfill(large(after));
+        after += 1;
     }
-    assert!(!ring.has_backfill_room(), "it is alone and has not read");
-    ring.subscribe(OTHER, at(0));
-    assert!(ring.has_backfill_room(), "another one waits for the next backfill");
-    for after in 3..50 {
+    assert!(after < 5, "it is alone and has not read: nothing of it may be lost");
+    ring.subscribe(OTHER, at(1));
+    assert!(!ring.has_backfill_room(bytes));
+    for _ in 0..3 {
+        read(&mut ring, OTHER);
+        assert!(ring.has_backfill_room(bytes), "the other one has read");
+        ring.push_backfill(large(after));
         assert!(ring.backfill.bytes() <= 3_000);
-        ring.push_backfill(large(after));
+        after += 1;
     }
-    assert_eq!(read(&mut ring, ME), [""; 0]);
-    assert_eq!(ring.wanted(), wants_log(0), "its rest is read again, with the other's");
+    assert_eq!(read(&mut ring, ME), [""; 0], "what it lost is read again, with nothing of its own to do");
+    ring.end_backfill();
+    assert_eq!(ring.wanted(), wants_log(1));
+    ring.begin_backfill(rv(1));
+    ring.push_backfill(large(1));
+    ring.pass_time(Duration::ZERO);
+    ring.pass_time(PATIENCE);
+    assert_eq!(read(&mut ring, ME), ["behind"], "others may want their own");
+}
+
+#[test]
+fn a_part_of_a_backfill_that_is_larger_than_the_ring_drives_out_nothing_unread() {
+    let mut ring = bounded(1, 1);
+    ring.begin(rv(50));
+    ring.subscribe(ME, at(1));
+    ring.begin_backfill(rv(1));
+    ring.push_backfill(said(1, 3));
+    assert!(!ring.has_backfill_room(1_000));
+    assert_eq!(read(&mut ring, ME), ["(1, 3]"]);
+    assert!(ring.has_backfill_room(1_000));
 }
 
 #[test]

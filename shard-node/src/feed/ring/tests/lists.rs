@@ -100,7 +100,7 @@ fn a_list_larger_than_the_ring_passes_nobody_in_its_middle_however_slow() {
             assert!(!ring.has_list_room(bytes), "of {bytes} bytes, with one unread");
             assert_eq!(read(&mut ring, ME), expected);
             assert!(!ring.has_list_room(bytes), "the other has not read it");
-            now += LIST_PATIENCE / 2;
+            now += PATIENCE / 2;
             ring.pass_time(now);
             assert_eq!(read(&mut ring, OTHER), expected);
         }
@@ -122,7 +122,7 @@ fn a_subscriber_that_reads_nothing_holds_a_list_up_for_a_stated_time_only() {
     read(&mut ring, ME);
     ring.pass_time(seconds(50));
     assert!(!ring.has_list_room(1));
-    ring.pass_time(seconds(50) + LIST_PATIENCE);
+    ring.pass_time(seconds(50) + PATIENCE);
     assert!(ring.has_list_room(1));
     assert_eq!(read(&mut ring, OTHER), ["behind"]);
     ring.push_list(objects(((1, 9), 1, true)));

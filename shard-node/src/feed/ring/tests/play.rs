@@ -198,10 +198,10 @@ impl Play {
         }
         match (self.backfill, self.ring.wanted().log) {
             (Some(after), _) => {
-                if !self.ring.has_backfill_room() {
+                let statement = self.said(after, length);
+                if !self.ring.has_backfill_room(bytes_of_statement(&statement)) {
                     return false;
                 }
-                let statement = self.said(after, length);
                 let to = statement.to().get();
                 self.backfill = (!self.ring.push_backfill(statement)).then_some(to);
             }
