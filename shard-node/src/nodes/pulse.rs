@@ -7,7 +7,7 @@ use weir_core::{GroupVersionResource, History, ResourceVersion};
 use weir_daemon::members::NodeAddress;
 use weir_proto::read::MirrorWindow;
 
-/// Rounds in which others answered while a node did not: 1 s after the one that asked it.
+/// Rounds in which nearly all others answered while a node did not: 1 s after the one that asked it.
 const OTHERS_WENT_ON: u32 = 3;
 /// Rounds of this node alone: 5 s.
 const ALONE: u32 = 14;
@@ -23,7 +23,7 @@ struct Seen {
     is_asked: bool,
     /// Whether it has answered since the last round.
     has_answered: bool,
-    /// Rounds since it was asked, and those of them in which another one answered.
+    /// Rounds since it was asked, and those of them in which nearly all others answered.
     rounds: u32,
     rounds_of_others: u32,
     is_down: bool,
@@ -35,14 +35,18 @@ impl Pulse {
     /// Begins a round among these nodes. Returns whom to ask.
     pub(super) fn round(&mut self, nodes: &[NodeAddress]) -> Vec<NodeAddress> {
         self.0.retain(|address, _| nodes.contains(address));
-        let answered = self.0.values().filter(|seen| seen.has_answered).count();
+        for address in nodes {
+            self.0.entry(address.clone()).or_default();
+        }
+        let (up, answered) = self.up_and_answered();
         let mut due = Vec::new();
         for address in nodes {
-            let seen = self.0.entry(address.clone()).or_default();
-            let others = answered - usize::from(std::mem::take(&mut seen.has_answered));
+            let Some(seen) = self.0.get_mut(address) else { continue };
+            let others = up - usize::from(!seen.is_down);
+            let others_answered = answered - usize::from(std::mem::take(&mut seen.has_answered));
             if seen.is_asked {
                 seen.rounds += 1;
-                seen.rounds_of_others += u32::from(others > 0);
+                seen.rounds_of_others += u32::from(others > 0 && others_answered * 4 >= others * 3);
             } else {
                 seen.is_asked = true;
                 due.push(address.clone());
@@ -68,7 +72,7 @@ impl Pulse {
 
     /// Whether it leaves a question unanswered while others go on.
     pub(super) fn is_hanging(&self, address: &NodeAddress) -> bool {
-        let has_others = self.0.len() > 1;
+        let has_others = self.0.iter().any(|(other, seen)| other != address && !seen.is_down);
         self.0.get(address).is_some_and(|seen| {
             seen.rounds_of_others >= OTHERS_WENT_ON || (!has_others && seen.rounds >= ALONE)
         })
@@ -77,6 +81,12 @@ impl Pulse {
     /// Whether it could not be asked the last time.
     pub(super) fn is_down(&self, address: &NodeAddress) -> bool {
         self.0.get(address).is_some_and(|seen| seen.is_down)
+    }
+
+    /// How many are not known to be down, and how many of them have answered since the last round.
+    fn up_and_answered(&self) -> (usize, usize) {
+        let up = self.0.values().filter(|seen| !seen.is_down);
+        up.fold((0, 0), |(up, answered), seen| (up + 1, answered + usize::from(seen.has_answered)))
     }
 
     /// How far anybody has come, in the newest history that anybody holds.
@@ -113,6 +123,32 @@ mod tests {
         assert!(!pulse.is_hanging(&nodes[1]) && !pulse.is_hanging(&nodes[2]));
         pulse.on_answer(&nodes[0], Vec::new());
         assert!(!pulse.is_hanging(&nodes[0]), "it is back");
+    }
+
+    #[test]
+    fn nobody_hangs_when_only_few_others_answer() {
+        let (nodes, mut pulse) = (nodes(5), Pulse::default());
+        for _ in 0..100 {
+            for asked in pulse.round(&nodes) {
+                if asked == nodes[3] || asked == nodes[4] {
+                    pulse.on_answer(&asked, Vec::new());
+                }
+            }
+        }
+        assert!(nodes.iter().all(|node| !pulse.is_hanging(node)), "this machine is slow for most");
+        for node in &nodes[..2] {
+            pulse.on_failure(node);
+        }
+        for _ in 0..=OTHERS_WENT_ON {
+            for asked in pulse.round(&nodes) {
+                match asked == nodes[3] || asked == nodes[4] {
+                    true => pulse.on_answer(&asked, Vec::new()),
+                    false if asked == nodes[2] => {}
+                    false => drop(pulse.on_failure(&asked)),
+                }
+            }
+        }
+        assert!(pulse.is_hanging(&nodes[2]), "those that are down count for nothing");
     }
 
     #[test]
