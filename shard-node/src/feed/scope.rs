@@ -5,6 +5,8 @@
 //! Equal content does not mean an equal log: an object created and deleted in between leaves no trace here, and its two
 //! events are still to come. So a comparison never moves a frontier.
 
+use std::sync::Arc;
+
 use http_body_util::BodyExt;
 use weir_core::ResourceVersion;
 use weir_core::mirror::MirrorSpec;
@@ -33,7 +35,7 @@ pub struct ScopeContent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
     key: ObjectKey,
-    uid: String,
+    uid: Arc<str>,
     rv: ResourceVersion,
 }
 
@@ -63,6 +65,20 @@ pub async fn read(
 // === impl ScopeContent ===
 
 impl ScopeContent {
+    /// All that a scope holds at a revision: key, uid and resourceVersion of each object, in key order.
+    pub fn whole(
+        revision: ResourceVersion,
+        entries: impl Iterator<Item = (ObjectKey, Arc<str>, ResourceVersion)>,
+    ) -> Self {
+        let entries = entries.map(|(key, uid, rv)| Entry { key, uid, rv }).collect();
+        Self { revision, entries, is_whole: true }
+    }
+
+    /// Its objects, in key order.
+    pub fn entries(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<str>, ResourceVersion)> {
+        self.entries.iter().map(|entry| (&entry.key, &entry.uid, entry.rv))
+    }
+
     /// Upstream's revision when it answered.
     pub fn revision(&self) -> ResourceVersion {
         self.revision
@@ -88,13 +104,13 @@ impl Entry {
         let scanned = scan::scan(item, &FieldPaths::default())?;
         Ok(Self {
             key: ObjectKey::new(&scanned.namespace.value, &scanned.name.value),
-            uid: scanned.uid.value.into_owned(),
+            uid: scanned.uid.value.into(),
             rv: scanned.resource_version.value.parse()?,
         })
     }
 
     fn is(&self, object: &Object) -> bool {
-        self.rv == object.rv() && self.key == *object.key() && self.uid == object.uid()
+        self.rv == object.rv() && self.key == *object.key() && *self.uid == *object.uid()
     }
 }
 
