@@ -124,15 +124,17 @@ impl World {
         }
     }
 
-    /// A node lists for itself, as one does that every feed has gone past.
+    /// A node lists for itself, as one does that every feed has gone past. Upstream has gone on since that list was begun.
     fn list_alone(&mut self, place: usize) {
         let epoch = self.histories.len() - 1;
         let upstream = &self.histories[epoch];
-        let (at, node) = (upstream.revision(), &self.shards[place].node);
-        let Some(window) = node.window().filter(|window| window.frontier < at) else { return };
+        let (revision, node) = (upstream.revision(), &self.shards[place].node);
+        let Some(window) = node.window().filter(|window| window.frontier < revision) else { return };
         if node.store().history().get() != epoch as u64 {
             return;
         }
+        let next = window.frontier.next().get();
+        let at = ResourceVersion::new(self.rng.random_range(next..=revision.get()));
         let covers = |other: &Shard| {
             let window_of = other.node.window();
             other.slots.covers(&self.shards[place].slots)
