@@ -15,8 +15,8 @@ use weir_core::{GroupResource, GroupVersionResource, ResourceVersion, WindowBoun
 use weir_daemon::tls::ServerTls;
 use weir_daemon::{Lifecycle, Listener, SocketOptions};
 use weir_proxy::auth::Authorizer;
+use weir_proxy::drain::Drain;
 use weir_proxy::http::answer::Proxy;
-use weir_proxy::http::drain::Drain;
 use weir_proxy::http::server::Server;
 use weir_proxy::mirror::Mirror;
 use weir_proxy::mirror::registry::{Backing, Mirrors, State};

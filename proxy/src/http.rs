@@ -3,7 +3,6 @@
 
 pub mod answer;
 pub mod body;
-pub mod drain;
 pub mod fail;
 pub mod fresh;
 pub mod gate;

@@ -2,6 +2,7 @@
 //! one order and streams; it holds no objects. What it does not serve itself it passes through.
 
 pub mod auth;
+pub mod drain;
 pub mod http;
 pub mod hub;
 pub mod link;

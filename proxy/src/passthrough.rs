@@ -26,7 +26,7 @@ use weir_upstream::{Affinity, ForwardError, RequestBody, Upstream};
 
 use self::headers::Via;
 pub use self::{body::PassedBody, passed::Passed};
-use crate::http::drain::Drain;
+use crate::drain::Drain;
 
 /// The header that says who answered.
 const ANSWERED_BY: &str = "weir-answered-by";

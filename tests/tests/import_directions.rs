@@ -75,10 +75,11 @@ const FLOWS: [(&str, Flow); 2] = [
             ("shards", &["link", "merge", "peers"]),
             ("hub", &["shards", "merge", "link", "peers"]),
             ("auth", &[]),
-            ("passthrough", &[]),
+            ("drain", &[]),
+            ("passthrough", &["drain"]),
             ("mirror", &["shards", "hub", "link", "merge", "peers"]),
             ("metrics", &["mirror", "peers"]),
-            ("http", &["shards", "hub", "mirror", "auth", "passthrough"]),
+            ("http", &["shards", "hub", "mirror", "auth", "drain", "passthrough"]),
         ],
     ),
 ];

@@ -14,13 +14,13 @@ use weir_core::options::{Freshness, GetIntent, request_timeout};
 use weir_core::{ResourceVersion, Status};
 
 use super::body::ProxyBody;
-use super::drain::Drain;
 use super::fail;
 use super::gate::Gate;
 use super::passed_watch::{self, Framing};
 use super::reading::{Outcome, Reading};
 use super::request::{ReadRequest, Target, shards_unserved};
 use crate::auth::{Authorizer, NoPermit};
+use crate::drain::Drain;
 use crate::mirror::Mirror;
 use crate::mirror::registry::{Mirrors, State};
 use crate::passthrough::{Passed, Passthrough};

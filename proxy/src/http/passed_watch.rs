@@ -8,8 +8,8 @@ use http_body_util::BodyExt;
 use weir_upstream::BoxError;
 
 use super::body::{ProxyBody, Segments};
-use super::drain::Turn;
 use super::gate::Place;
+use crate::drain::Turn;
 use crate::passthrough::PassedBody;
 
 /// Where events end in a stream.

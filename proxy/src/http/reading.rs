@@ -9,13 +9,13 @@ use weir_core::options::{GetIntent, ListOptions, PathForm, Reach, WatchListGate}
 use weir_core::{ObjectKey, Status};
 
 use super::body::ProxyBody;
-use super::drain::Drain;
 use super::gate::{Gate, Place};
 use super::list::{Listed, Listing};
 use super::request::{ReadRequest, Target};
 use super::watch::Watched;
 use super::{fail, get, list_body, watch, watch_body};
 use crate::auth::Permit;
+use crate::drain::Drain;
 use crate::mirror::Mirror;
 use crate::passthrough::Passed;
 

@@ -19,7 +19,7 @@ use weir_daemon::{Lifecycle, Listener};
 use weir_upstream::TaskExecutor;
 
 use super::answer::Proxy;
-use super::drain::Drain;
+use crate::drain::Drain;
 
 /// How long a handshake may take.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);

@@ -9,9 +9,9 @@ use weir_core::interest::Interest;
 use weir_core::options::{ListOptions, WatchIntent, WatchTimeout};
 use weir_core::{ResourceVersion, Status};
 
-use super::drain::Drain;
 use super::fresh::{self, Fresh, NotFresh, Otherwise};
 use super::watch_body::{Frames, WatchPlan};
+use crate::drain::Drain;
 use crate::hub::follow::Follower;
 use crate::mirror::Mirror;
 use crate::passthrough::Passed;

@@ -13,7 +13,7 @@ use weir_core::{Object, ResourceVersion, Status};
 use weir_upstream::BoxError;
 
 use super::body::{ProxyBody, Segments};
-use super::drain::Turn;
+use crate::drain::Turn;
 use crate::hub::follow::{Follower, Next};
 use crate::shards::snapshot::Snapshot;
 

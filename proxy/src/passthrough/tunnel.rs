@@ -8,7 +8,7 @@ use tracing::debug;
 use weir_daemon::Lifecycle;
 use weir_upstream::ForwardedBody;
 
-use crate::http::drain::Client;
+use crate::drain::Client;
 
 /// The two ends of a tunnel.
 pub(super) struct Ends {

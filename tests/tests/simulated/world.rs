@@ -17,8 +17,8 @@ use weir_core::{GroupResource, ResourceVersion, WindowBounds};
 use weir_daemon::tls::ServerTls;
 use weir_daemon::{Lifecycle, Listener, SocketOptions, StopCause};
 use weir_proxy::auth::Authorizer;
+use weir_proxy::drain::Drain;
 use weir_proxy::http::answer::Proxy;
-use weir_proxy::http::drain::Drain;
 use weir_proxy::http::server::Server as ProxyServer;
 use weir_proxy::mirror::Mirror;
 use weir_proxy::mirror::registry::{Backing, Mirrors, State};
@@ -237,8 +237,7 @@ fn weir(mirrors: &Arc<Mirrors>, upstream: Upstream, lifecycle: &Lifecycle) -> Se
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), SocketOptions::default()).unwrap();
     let server = Server::new(listener.local_address(), &tls.ca_pem.unwrap());
     let passthrough = Passthrough::new(upstream.clone(), lifecycle.clone());
-    let proxy =
-        Arc::new(Proxy::new(mirrors.clone(), Authorizer::new(upstream), passthrough, Drain::new()));
+    let proxy = Arc::new(Proxy::new(mirrors.clone(), Authorizer::new(upstream), passthrough, Drain::new()));
     let proxy = ProxyServer::new(proxy, TlsAcceptor::from(tls.config), lifecycle.clone());
     lifecycle.spawn_critical("listener", proxy.run(listener));
     server

@@ -13,7 +13,7 @@ use weir_core::{GroupVersionResource, SlotSet, SourceId, Statement, WindowBounds
 use weir_shard_node::node::cell::NodeCell;
 
 use super::*;
-use crate::http::drain::Drain;
+use crate::drain::Drain;
 use crate::hub::fanout::Fanout;
 use crate::shards::Shards;
 
