@@ -187,3 +187,6 @@ impl Peers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use parking_lot::Mutex;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, oneshot, watch};
 use tonic::Streaming;
 use tonic::transport::Channel;
 use tracing::{debug, info, warn};
@@ -87,6 +87,10 @@ struct Outgoing {
     messages: Mutex<VecDeque<wire::ToNode>>,
     wake: Notify,
 }
+
+/// As long as it lives, the node may be spoken to. Dropping what a node says ends a session on this side only: the node
+/// would keep it, with all its registrations, until what is said to it ends too.
+type Speaking = oneshot::Sender<()>;
 
 // === impl Outgoing ===
 
@@ -257,7 +261,7 @@ impl Peer {
 
     async fn session(self: &Arc<Self>, was_up: &AtomicBool) -> SessionError {
         let welcomed = tokio::time::timeout(WELCOME_LIMIT, self.begin()).await;
-        let (mut incoming, slots) = match welcomed {
+        let (mut incoming, slots, _speaking) = match welcomed {
             Ok(Ok(begun)) => begun,
             Ok(Err(error)) => return error,
             Err(_) => return SessionError::NoWelcome,
@@ -283,13 +287,14 @@ impl Peer {
     }
 
     /// Connects, greets, and names the mirrors.
-    async fn begin(&self) -> Result<(Streaming<Encoded<wire::FromNode>>, SlotSet), SessionError> {
+    async fn begin(&self) -> Result<(Streaming<Encoded<wire::FromNode>>, SlotSet, Speaking), SessionError> {
         let channel = self.dialer.connect(self.address.as_str()).await?;
         let mut client = ShardClient::new(channel).max_decoding_message_size(MAX_MESSAGE_BYTES);
         let outgoing = Arc::new(Outgoing::default());
         outgoing.push(&ToNode::Hello(Spoken::OURS));
+        let (speaking, silent) = oneshot::channel();
         let said = stream::unfold(outgoing.clone(), |said| async move { Some((said.next().await, said)) });
-        let mut incoming = client.session(said).await?.into_inner();
+        let mut incoming = client.session(said.take_until(silent)).await?.into_inner();
         let first = incoming.message().await?.ok_or(SessionError::Ended)?;
         let FromNode::Welcome { slots, .. } = FromNode::read(first.open()?, &ObjectSchema::bare())? else {
             return Err(ProtocolError::Missing("welcome").into());
@@ -303,7 +308,7 @@ impl Peer {
         }
         drop(state);
         self.up.send_replace(Some(slots));
-        Ok((incoming, slots))
+        Ok((incoming, slots, speaking))
     }
 
     fn hear(&self, message: Encoded<wire::FromNode>, slots: SlotSet) -> Result<(), ProtocolError> {
