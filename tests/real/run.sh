@@ -11,12 +11,14 @@ go vet ./... || exit 1
 output=$(mktemp)
 trap 'rm -f "$output"' EXIT
 code=0
+limit=30m
+[ -z "${WEIR_LONG:-}" ] || limit=180m
 
 # tests PACKAGES ARGUMENTS...: one package after the other, for each has a machine full of processes.
 tests() {
   local packages=$1; shift
   # shellcheck disable=SC2086 # the packages are words
-  go test $packages -p 1 -count=1 -timeout "${WEIR_TIMEOUT:-30m}" -json "$@" >> "$output" || code=1
+  go test $packages -p 1 -count=1 -timeout "${WEIR_TIMEOUT:-$limit}" -json "$@" >> "$output" || code=1
 }
 
 if [ -n "${WEIR_PLAIN:-}" ]; then

@@ -31,7 +31,8 @@ type lister struct {
 // tally counts what a lister was given.
 type tally struct {
 	Lists, Pages, Passed, Failed, Expired int
-	Refused                               map[int]int // by status
+	Refused                               map[int]int   // by status
+	Longest                               time.Duration // of a request that was answered
 }
 
 // errAnswer is an answer that is no list.
@@ -110,15 +111,18 @@ func (l *lister) judge(isNewest bool, known, rv uint64, items [][]byte) {
 }
 
 func (l *lister) ask(ctx context.Context, c *client.Client, path string) (client.List, error) {
+	asked := time.Now()
 	answer, err := c.Send(ctx, client.Request{Path: path})
 	if err != nil {
 		return client.List{}, err
 	}
+	took := time.Since(asked)
 	if answer.Status != http.StatusOK {
 		return client.List{}, errAnswer{answer.Status, client.Excerpt(answer.Body)}
 	}
 	l.mu.Lock()
 	l.tally.Pages++
+	l.tally.Longest = max(l.tally.Longest, took)
 	if answer.Header.Get("Weir-Answered-By") != "mirror" {
 		l.tally.Passed++
 	}

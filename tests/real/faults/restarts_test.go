@@ -133,6 +133,30 @@ func TestKilledProxyCostsOneReconnect(t *testing.T) {
 	l.assertNoRelist(t)
 }
 
+// TestOneReplicaOfEveryShardKilledAtOnce takes half of the nodes away, one of each shard, among them whatever fed the others.
+func TestOneReplicaOfEveryShardKilledAtOnce(t *testing.T) {
+	const rounds = 2
+	awaitWhole(t, fleet)
+	l := startLoad(t, plane.Weir.Endpoints, 9, gentle)
+	since := time.Now()
+	for round := range rounds {
+		var group sync.WaitGroup
+		for shard := range shards {
+			node := fleet.Node(shard, (round+shard)%replicas)
+			group.Go(func() {
+				if err := node.Restart(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
+		awaitWhole(t, fleet)
+	}
+	t.Logf("%d rounds took %.1f s", rounds, time.Since(since).Seconds())
+	l.finish(t)
+	l.assertNoRelist(t)
+}
+
 // TestAllNodesKilled takes every copy away. Upstream sees one list of each mirror, not one for each node.
 func TestAllNodesKilled(t *testing.T) {
 	awaitWhole(t, fleet)
