@@ -1,6 +1,7 @@
 //! What feed, shard nodes and proxies say to each other. In one process these values are handed over as they are; between
 //! processes the wire carries the same. Everything with log content is a [`Statement`].
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use crate::history::History;
@@ -116,11 +117,32 @@ pub struct Open {
     pub credit: Credit,
 }
 
+/// Numbers the changes of one name set, each one more than the last, from 1 on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NamesEdit(NonZeroU64);
+
+/// A change of a name set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamesChange {
+    /// The registration.
+    pub id: OpenId,
+    /// Which change.
+    pub edit: NamesEdit,
+    /// Wanted from now on.
+    pub added: Vec<ObjectKey>,
+    /// No longer wanted; none is in both.
+    pub removed: Vec<ObjectKey>,
+}
+
 /// From a proxy to a shard node, in order.
 #[derive(Clone, Debug)]
 pub enum ToNode {
     /// Register.
     Open(Open),
+    /// Register a name set: of the interest only these objects are wanted.
+    OpenNames(Open, Vec<ObjectKey>),
+    /// A name set is for other objects from now on; answered by [`FromNode::Named`], ignored for an id that is gone.
+    Names(NamesChange),
     /// The proxy no longer wants it.
     Close(OpenId),
     /// More events may be sent; ignored for an id that is gone.
@@ -137,6 +159,15 @@ pub enum FromNode {
         /// The registration.
         id: OpenId,
         /// The node's frontier in the step of registration.
+        at: ResourceVersion,
+    },
+    /// A name set was changed; events after `at` come from now on for what was added.
+    Named {
+        /// The registration.
+        id: OpenId,
+        /// Which change.
+        edit: NamesEdit,
+        /// The node's frontier in that step.
         at: ResourceVersion,
     },
     /// The node doesn't hold all the slots.
@@ -281,6 +312,29 @@ impl Delivery {
             EventKind::Deleted => self.gone.clone(),
         };
         Some(InterestEvent { rv: self.rv, kind, object: object? })
+    }
+}
+
+// === impl NamesEdit ===
+
+impl NamesEdit {
+    /// The first change of a set.
+    pub const FIRST: Self = Self(NonZeroU64::MIN);
+
+    /// The change with this number; `None` for 0.
+    pub fn new(number: u64) -> Option<Self> {
+        NonZeroU64::new(number).map(Self)
+    }
+
+    /// The number.
+    pub fn get(self) -> u64 {
+        self.0.get()
+    }
+
+    /// The change after this one.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
     }
 }
 

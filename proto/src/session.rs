@@ -1,7 +1,7 @@
 //! A session: the ordered stream between one proxy and one shard node, for all mirrors. Mirrors go by numbers that the node
 //! gives, the same for all its sessions, so that a flush of nothing but frontiers is encoded once for all proxies.
 //!
-//! In core a session is of one mirror and knows neither numbers nor sets of names; that is what the types here add.
+//! In core a session is of one mirror and knows no numbers; that is what the types here add.
 
 mod from_node;
 mod to_node;
@@ -9,10 +9,10 @@ mod to_node;
 use std::num::NonZeroU32;
 
 use weir_core::fnv1a64;
-use weir_core::message::OpenId;
+use weir_core::message::{NamesEdit, OpenId};
 use weir_core::{Object, ResourceVersion};
 
-pub use from_node::{Attached, FromNode, Named, Said, Unmirrored};
+pub use from_node::{Attached, FromNode, Said, Unmirrored};
 pub use to_node::{Names, Open, ToNode};
 
 use crate::error::ProtocolError;
@@ -21,10 +21,6 @@ use crate::wire;
 /// A node's number of a mirror, from 1 on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MirrorNumber(NonZeroU32);
-
-/// Numbers the changes of one set of names, rising from 1 on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NamesEdit(u64);
 
 /// One registration of one mirror on a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,21 +60,8 @@ impl MirrorNumber {
     }
 }
 
-// === impl NamesEdit ===
-
-impl NamesEdit {
-    /// The first change of a set.
-    pub const FIRST: Self = Self(1);
-
-    /// The change after this one.
-    #[must_use]
-    pub fn next(self) -> Self {
-        Self(self.0.saturating_add(1))
-    }
-
-    fn read(number: u64) -> Result<Self, ProtocolError> {
-        if number == 0 { Err(ProtocolError::Missing("edit")) } else { Ok(Self(number)) }
-    }
+fn edit(number: u64) -> Result<NamesEdit, ProtocolError> {
+    NamesEdit::new(number).ok_or(ProtocolError::Missing("edit"))
 }
 
 // === impl Registration ===

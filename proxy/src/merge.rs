@@ -204,6 +204,8 @@ impl Merges {
                 self.forget(node, id);
                 self.after_change(interest, Vec::new())
             }
+            // Merges register no name sets.
+            FromNode::Named { .. } => Vec::new(),
             FromNode::NotMine(open) => self.on_not_mine(node, open),
             FromNode::TooOld(open) => self.on_too_old(node, open),
             FromNode::Restored { highest, history } => {

@@ -1,6 +1,7 @@
 //! The shard nodes that this proxy sees, each a process with a session of its own. Members come and go at run time; a session
 //! that stands is kept for as long as it does, also when the node is no longer named: its answers are as good as ever.
 
+mod names;
 pub mod pace;
 pub mod peer;
 pub mod remote;

@@ -10,10 +10,12 @@ mod sessions;
 #[cfg(test)]
 mod tests;
 
-use weir_core::message::{Change, EventKind, FeedMessage, FromNode, ListChunk, OpenId, ToNode};
+use weir_core::message::{
+    Change, EventKind, FeedMessage, FromNode, ListChunk, NamesEdit, Open, OpenId, ToNode,
+};
 use weir_core::statement::{Gap, SourceId, Statement};
 use weir_core::window::Window;
-use weir_core::{History, ResourceVersion, SlotSet, WindowBounds};
+use weir_core::{History, ObjectKey, ResourceVersion, SlotSet, WindowBounds};
 
 use crate::store::{Applied, Listed, Now, Store};
 use registry::Registry;
@@ -26,10 +28,12 @@ pub struct SessionId(pub u64);
 /// What one session has registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Registered {
-    /// How many registrations.
+    /// How many registrations, and names in them.
     pub count: usize,
     /// Whether the id in question is one of them.
     pub has_id: bool,
+    /// The change that would be the next one, where the id is of a name set.
+    pub next_edit: Option<NamesEdit>,
 }
 
 /// A message and the session that it is for.
@@ -67,7 +71,8 @@ impl Node {
 
     /// What a session has registered.
     pub fn registered(&self, session: SessionId, id: OpenId) -> Registered {
-        self.sessions.registered(session, id)
+        let next_edit = self.registry.next_edit(session, id);
+        Registered { next_edit, ..self.sessions.registered(session, id) }
     }
 
     /// Opens a session and says where it begins.
@@ -96,16 +101,13 @@ impl Node {
     /// Takes what a session says.
     pub fn on_session(&mut self, session: SessionId, message: ToNode) -> Vec<Outgoing> {
         match message {
-            ToNode::Open(open) => {
-                if !self.store.slots().covers(&open.slots) {
-                    return vec![(session, FromNode::NotMine(open.id))];
-                }
-                let (id, at) = (open.id, self.frontier());
-                if !self.sessions.open(session, &open) {
-                    return Vec::new();
-                }
-                self.registry.insert(session, open);
-                vec![(session, FromNode::Live { id, at })]
+            ToNode::Open(open) => self.open(session, open, None),
+            ToNode::OpenNames(open, names) => self.open(session, open, Some(names)),
+            ToNode::Names(change) => {
+                let (id, edit, at) = (change.id, change.edit, self.frontier());
+                let Some(names) = self.registry.edit(session, change) else { return Vec::new() };
+                self.sessions.weigh(session, id, names);
+                vec![(session, FromNode::Named { id, edit, at })]
             }
             ToNode::Close(id) => {
                 if self.sessions.close(session, id) {
@@ -123,6 +125,24 @@ impl Node {
     /// Lets the window move with time.
     pub fn trim(&mut self, now: Now) {
         self.store.trim(now);
+    }
+
+    fn open(&mut self, session: SessionId, open: Open, names: Option<Vec<ObjectKey>>) -> Vec<Outgoing> {
+        if !self.store.slots().covers(&open.slots) {
+            return vec![(session, FromNode::NotMine(open.id))];
+        }
+        let (id, at) = (open.id, self.frontier());
+        if !self.sessions.open(session, &open) {
+            return Vec::new();
+        }
+        match names {
+            None => self.registry.insert(session, open),
+            Some(names) => {
+                let names = self.registry.insert_names(session, open, names);
+                self.sessions.weigh(session, id, names);
+            }
+        }
+        vec![(session, FromNode::Live { id, at })]
     }
 
     fn on_statement(&mut self, statement: Statement<Change>, now: Now) -> Result<Vec<Outgoing>, Gap> {

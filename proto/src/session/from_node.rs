@@ -7,7 +7,7 @@ use weir_core::object::ObjectSchema;
 use weir_core::statement::Statement;
 use weir_core::{GroupVersionResource, History, ResourceVersion, SlotSet};
 
-use super::{MirrorNumber, NamesEdit};
+use super::{MirrorNumber, edit};
 use crate::error::ProtocolError;
 use crate::hello::{Protocol, Spoken};
 use crate::parts::{Interval, all, event_kind, mirror, object, required, slots, statement};
@@ -71,21 +71,8 @@ pub enum Unmirrored {
 pub enum Said {
     /// As the mirror's node says it.
     Node(NodeMessage),
-    /// A set of names was changed.
-    Named(Named),
     /// The node's log begins here now. It chooses whom to ask and proves nothing.
     Floor(ResourceVersion),
-}
-
-/// A set of names was changed: from `at` on, statements count for what was added.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Named {
-    /// The registration.
-    pub id: OpenId,
-    /// Which change.
-    pub edit: NamesEdit,
-    /// The node's frontier in that step.
-    pub at: ResourceVersion,
 }
 
 // === impl FromNode ===
@@ -177,11 +164,10 @@ impl Said {
                 history: History::new(restored.history),
             },
             What::History(history) => NodeMessage::History(History::new(history)),
-            What::Floor(floor) => return Ok(Self::Floor(at(floor))),
             What::Named(named) => {
-                let (id, edit) = (OpenId(named.id), NamesEdit::read(named.edit)?);
-                return Ok(Self::Named(Named { id, edit, at: at(named.at) }));
+                NodeMessage::Named { id: OpenId(named.id), edit: edit(named.edit)?, at: at(named.at) }
             }
+            What::Floor(floor) => return Ok(Self::Floor(at(floor))),
         }))
     }
 }
@@ -198,10 +184,10 @@ impl From<&Said> for wire::said::What {
                 Self::Restored(wire::Restored { highest: highest.get(), history: history.get() })
             }
             Said::Node(NodeMessage::History(history)) => Self::History(history.get()),
-            Said::Floor(floor) => Self::Floor(floor.get()),
-            Said::Named(Named { id, edit, at }) => {
-                Self::Named(wire::Named { id: id.0, edit: edit.0, at: at.get() })
+            Said::Node(NodeMessage::Named { id, edit, at }) => {
+                Self::Named(wire::Named { id: id.0, edit: edit.get(), at: at.get() })
             }
+            Said::Floor(floor) => Self::Floor(floor.get()),
         }
     }
 }

@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use weir_core::message::{Credit, Open as CoreOpen, OpenId};
+use weir_core::message::{Credit, NamesChange, NamesEdit, Open as CoreOpen, OpenId, ToNode as NodeMessage};
 use weir_core::selector::FieldTable;
 use weir_core::{GroupVersionResource, ObjectKey, SlotSet};
 
-use super::{MirrorNumber, NamesEdit, Registration, Witness};
+use super::{MirrorNumber, Registration, Witness, edit};
 use crate::error::ProtocolError;
 use crate::hello::Spoken;
 use crate::interest::{NamedInterest, interest};
@@ -120,12 +120,20 @@ impl Open {
         })
     }
 
-    /// The registration as a node takes it, without witness and names: who doesn't look at names must refuse a
-    /// registration that has them.
-    pub fn resolve(self, table: &FieldTable) -> Result<CoreOpen, ProtocolError> {
-        let Self { registration, interest, slots, credit, witness: _, names: _ } = self;
+    /// How many objects are named, or 0.
+    pub fn names(&self) -> usize {
+        self.names.as_ref().map_or(0, Vec::len)
+    }
+
+    /// The registration as a node takes it, without witness.
+    pub fn resolve(self, table: &FieldTable) -> Result<NodeMessage, ProtocolError> {
+        let Self { registration, interest, slots, credit, witness: _, names } = self;
         let interest = Arc::new(interest.resolve(table)?);
-        Ok(CoreOpen { id: registration.id, interest, slots, credit })
+        let open = CoreOpen { id: registration.id, interest, slots, credit };
+        Ok(match names {
+            None => NodeMessage::Open(open),
+            Some(names) => NodeMessage::OpenNames(open, names),
+        })
     }
 }
 
@@ -162,13 +170,27 @@ impl TryFrom<wire::Open> for Open {
 
 // === impl Names ===
 
+impl Names {
+    /// A change of a set of this mirror.
+    pub fn of(mirror: MirrorNumber, change: NamesChange) -> Self {
+        let NamesChange { id, edit, added, removed } = change;
+        Self { registration: Registration { mirror, id }, edit, added, removed }
+    }
+
+    /// The change as a node takes it.
+    pub fn resolve(self) -> NamesChange {
+        let Self { registration, edit, added, removed } = self;
+        NamesChange { id: registration.id, edit, added, removed }
+    }
+}
+
 impl From<&Names> for wire::Names {
     fn from(names: &Names) -> Self {
         let Names { registration, edit, added, removed } = names;
         Self {
             mirror: registration.mirror.get(),
             id: registration.id.0,
-            edit: edit.0,
+            edit: edit.get(),
             added: key_texts(added),
             removed: key_texts(removed),
         }
@@ -185,7 +207,7 @@ impl TryFrom<wire::Names> for Names {
         }
         Ok(Self {
             registration: Registration::read(names.mirror, names.id)?,
-            edit: NamesEdit::read(names.edit)?,
+            edit: edit(names.edit)?,
             added: keys(names.added, "names.added")?,
             removed: keys(names.removed, "names.removed")?,
         })

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use prost::Message;
 use weir_core::interest::{FieldTarget, FieldTerm, Interest, Scope};
-use weir_core::message::{Credit, Open as CoreOpen, OpenId};
+use weir_core::message::{Credit, Open as CoreOpen, OpenId, ToNode as NodeMessage};
 use weir_core::object::ObjectSchema;
 use weir_core::selector::{CustomFields, FieldTable, LabelSelector};
-use weir_core::{Object, Slot, SlotSet};
+use weir_core::{Object, ObjectKey, Slot, SlotSet};
 use weir_proto::feed::FeedAnswer;
 use weir_proto::session::{FromNode, MirrorNumber, Open, ToNode};
 use weir_proto::{NamedInterest, ProtocolError, wire};
@@ -154,8 +154,15 @@ fn a_registration_arrives_as_it_was_made() {
     };
     let sent = ToNode::Open(Open::of(MirrorNumber::new(1).unwrap(), &open, table).unwrap());
     let ToNode::Open(received) = ToNode::try_from(wire::ToNode::from(&sent)).unwrap() else { panic!("open") };
+    let names = vec![ObjectKey::new("ns", "a"), ObjectKey::new("ns", "b")];
+    let named = Open { names: Some(names.clone()), ..received.clone() };
+    let ToNode::Open(named) = ToNode::try_from(wire::ToNode::from(&ToNode::Open(named))).unwrap() else {
+        panic!("open")
+    };
     let received = received.resolve(table).unwrap();
-    assert_eq!(format!("{received:?}"), format!("{open:?}"));
+    assert_eq!(format!("{received:?}"), format!("{:?}", NodeMessage::Open(open.clone())));
+    let named = named.resolve(table).unwrap();
+    assert_eq!(format!("{named:?}"), format!("{:?}", NodeMessage::OpenNames(open, names)), "never ignored");
 }
 
 #[test]

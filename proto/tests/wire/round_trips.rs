@@ -4,7 +4,7 @@ use proptest::collection::{btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
 use weir_core::message::{
-    Credit, FromNode as NodeMessage, ListChunk, ListId, OpenId, SnapshotChunk, SnapshotStart,
+    Credit, FromNode as NodeMessage, ListChunk, ListId, NamesEdit, OpenId, SnapshotChunk, SnapshotStart,
 };
 use weir_core::window::Window;
 use weir_core::{History, ObjectKey};
@@ -13,8 +13,7 @@ use weir_proto::read::{
     Count, CountAnswer, List, ListAnswer, Log, LogAnswer, MirrorWindow, WindowRequest, Windows,
 };
 use weir_proto::session::{
-    Attached, FromNode, MirrorNumber, Named, Names, NamesEdit, Open, Registration, Said, ToNode, Unmirrored,
-    Witness,
+    Attached, FromNode, MirrorNumber, Names, Open, Registration, Said, ToNode, Unmirrored, Witness,
 };
 use weir_proto::{Protocol, Spoken};
 
@@ -137,7 +136,7 @@ fn said() -> Made<Said> {
         })),
         history().prop_map(|history| Said::Node(NodeMessage::History(history))),
         version().prop_map(Said::Floor),
-        (id(), edit(), version()).prop_map(|(id, edit, at)| Said::Named(Named { id, edit, at }))
+        (id(), edit(), version()).prop_map(|(id, edit, at)| Said::Node(NodeMessage::Named { id, edit, at }))
     ]
     .boxed()
 }

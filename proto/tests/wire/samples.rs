@@ -6,7 +6,8 @@ use std::sync::Arc;
 use weir_core::interest::{FieldTarget, FieldTerm, Interest, Scope};
 use weir_core::message::{
     Change, ChangeKind, Credit, Delivery, EventKind, FromNode as NodeMessage, InterestEvent, ListChunk,
-    ListId, LogRequest, Open as CoreOpen, OpenId, SnapshotChunk, SnapshotRequest, SnapshotStart, Unanswered,
+    ListId, LogRequest, NamesEdit, Open as CoreOpen, OpenId, SnapshotChunk, SnapshotRequest, SnapshotStart,
+    Unanswered,
 };
 use weir_core::mirror::{BookmarkTemplate, JsonForm, MirrorFacts, MirrorSpec};
 use weir_core::object::ObjectSchema;
@@ -21,8 +22,7 @@ use weir_proto::read::{
     Count, CountAnswer, List, ListAnswer, Log, LogAnswer, MirrorWindow, WindowRequest, Windows,
 };
 use weir_proto::session::{
-    Attached, FromNode, MirrorNumber, Named, Names, NamesEdit, Open, Registration, Said, ToNode, Unmirrored,
-    Witness,
+    Attached, FromNode, MirrorNumber, Names, Open, Registration, Said, ToNode, Unmirrored, Witness,
 };
 use weir_proto::{MirrorRange, Protocol, Spoken};
 
@@ -195,7 +195,7 @@ fn flush() -> FromNode {
         Said::Node(NodeMessage::Restored { highest: rv(25), history: HISTORY }),
         Said::Node(NodeMessage::History(HISTORY)),
         Said::Floor(rv(12)),
-        Said::Named(Named { id, edit: NamesEdit::FIRST, at: rv(25) }),
+        Said::Node(NodeMessage::Named { id, edit: NamesEdit::FIRST, at: rv(25) }),
         Said::Node(NodeMessage::Said(frontier)),
     ];
     FromNode::Flush(said.map(|said| (registration().mirror, said)).into())

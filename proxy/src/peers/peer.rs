@@ -81,7 +81,7 @@ struct State {
 }
 
 /// What waits to be said to the node. Its length is bounded by what the mirrors have open: an open, a close and half a credit
-/// each.
+/// each, and one change for a name set.
 #[derive(Debug, Default)]
 struct Outgoing {
     messages: Mutex<VecDeque<wire::ToNode>>,
@@ -211,8 +211,10 @@ impl Peer {
         let _ = self.up.subscribe().wait_for(Option::is_none).await;
     }
 
-    pub(super) fn say(&self, message: &ToNode) {
-        self.state.lock().say(message);
+    /// Says what `make` makes, in the order in which it and what follows from what is heard are made.
+    pub(super) fn say(&self, make: impl FnOnce() -> Vec<ToNode>) {
+        let state = self.state.lock();
+        make().iter().for_each(|message| state.say(message));
     }
 
     /// The client for snapshots and logs, over a connection of its own.
@@ -342,7 +344,7 @@ impl Peer {
         let mut last: Option<&Arc<RemoteMirror>> = None;
         for (number, said) in parts {
             let Some(mirror) = state.numbers.get(&number) else { continue };
-            mirror.hear(said);
+            mirror.hear(said).iter().for_each(|message| state.say(message));
             if let Some(before) = last.replace(mirror)
                 && !Arc::ptr_eq(before, mirror)
             {
@@ -377,3 +379,6 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,8 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tracing::debug;
 use weir_core::message::{
-    CountRequest, FromNode, InterestEvent, LogRequest, SnapshotChunk, SnapshotRequest, ToNode, Unanswered,
+    self, CountRequest, FromNode, InterestEvent, LogRequest, SnapshotChunk, SnapshotRequest, ToNode,
+    Unanswered,
 };
 use weir_core::mirror::{MirrorFacts, MirrorSpec};
 use weir_core::object::ObjectSchema;
@@ -20,9 +21,10 @@ use weir_core::statement::Statement;
 use weir_core::window::Window;
 use weir_core::{GroupVersionResource, History, ResourceVersion, SlotSet};
 use weir_proto::read::{Count, CountAnswer, List, ListAnswer, Log, LogAnswer};
-use weir_proto::session::{self, Attached, MirrorNumber, Open, Registration, Unmirrored};
+use weir_proto::session::{self, Attached, MirrorNumber, Names, Open, Registration, Unmirrored};
 use weir_proto::{ProtocolError, wire};
 
+use super::names::{NameSets, Translated};
 use super::peer::Peer;
 
 /// How long an answer about snapshot or log may take. A node that hangs is left sooner, by its session.
@@ -71,6 +73,8 @@ struct State {
     history: History,
     floor: ResourceVersion,
     frontier: ResourceVersion,
+    /// What is registered by name.
+    names: NameSets,
 }
 
 // === impl RemoteMirror ===
@@ -88,6 +92,7 @@ impl RemoteMirror {
                 history: History::FIRST,
                 floor: ResourceVersion::ZERO,
                 frontier: ResourceVersion::ZERO,
+                names: NameSets::default(),
             }),
             spec: watch::Sender::new(None),
             facts: watch::Sender::new(None),
@@ -131,29 +136,60 @@ impl RemoteMirror {
     }
 
     pub(crate) fn send(&self, message: ToNode) {
-        let (Some(peer), Some(number)) = (self.peer.upgrade(), self.state.lock().number) else { return };
-        let registration = |id| Registration { mirror: number, id };
-        let said = match message {
-            ToNode::Open(open) => {
-                let Some(spec) = self.spec.borrow().clone() else { return };
-                match Open::of(number, &open, spec.schema.table()) {
-                    Ok(open) => session::ToNode::Open(open),
-                    Err(error) => {
-                        // The interest was made with this very table.
-                        tracing::error!(%error, resource = %self.resource, "an interest cannot be put into words");
-                        return;
-                    }
-                }
+        let Some(peer) = self.peer.upgrade() else { return };
+        peer.say(|| {
+            let mut state = self.state.lock();
+            if state.number.is_none() {
+                return Vec::new();
             }
+            let translated = state.names.say(message);
+            let is_told = !translated.said.is_empty();
+            let to_node = self.carry(&mut state, translated);
+            drop(state);
+            if is_told {
+                self.wake();
+            }
+            to_node
+        });
+    }
+
+    /// Puts what is for the fan-out into the inbox. What is for the node, in words of the session.
+    fn carry(&self, state: &mut State, translated: Translated) -> Vec<session::ToNode> {
+        let Translated { to_node, said } = translated;
+        state.inbox.extend(said.into_iter().map(Said::Node));
+        let Some(number) = state.number else { return Vec::new() };
+        to_node.into_iter().filter_map(|message| self.worded(number, message)).collect()
+    }
+
+    fn worded(&self, number: MirrorNumber, message: ToNode) -> Option<session::ToNode> {
+        let registration = |id| Registration { mirror: number, id };
+        Some(match message {
+            ToNode::Open(open) => session::ToNode::Open(self.worded_open(number, &open)?),
+            ToNode::OpenNames(open, names) => {
+                session::ToNode::Open(Open { names: Some(names), ..self.worded_open(number, &open)? })
+            }
+            ToNode::Names(change) => session::ToNode::Names(Names::of(number, change)),
             ToNode::Close(id) => session::ToNode::Close(registration(id)),
             ToNode::Credit(id, credit) => session::ToNode::Credit(registration(id), credit),
-        };
-        peer.say(&said);
+        })
+    }
+
+    fn worded_open(&self, number: MirrorNumber, open: &message::Open) -> Option<Open> {
+        let spec = self.spec.borrow().clone()?;
+        match Open::of(number, open, spec.schema.table()) {
+            Ok(open) => Some(open),
+            Err(error) => {
+                // The interest was made with this very table.
+                tracing::error!(%error, resource = %self.resource, "an interest cannot be put into words");
+                None
+            }
+        }
     }
 
     /// The session carries the mirror from now on.
     pub(super) fn up(&self, slots: SlotSet, attached: Attached) {
         let Attached { mirror, spec, facts, history } = attached;
+        let is_namespaced = spec.is_namespaced;
         self.spec.send_replace(Some(Arc::new(spec)));
         if let Some(facts) = facts {
             self.learned(facts);
@@ -161,6 +197,7 @@ impl RemoteMirror {
         self.refused.send_replace(None);
         let mut state = self.state.lock();
         state.number = Some(mirror);
+        state.names.begin(is_namespaced);
         (state.slots, state.history) = (slots, history);
         (state.floor, state.frontier) = (ResourceVersion::ZERO, ResourceVersion::ZERO);
         state.inbox.push_back(Said::Up(slots));
@@ -195,16 +232,14 @@ impl RemoteMirror {
         self.facts.send_replace(Some(Arc::new(facts)));
     }
 
-    /// A part of a flush; the caller wakes the fan-out behind the last one.
-    pub(super) fn hear(&self, said: session::Said) {
+    /// A part of a flush; the caller wakes the fan-out behind the last one. What is to be said to the node in turn.
+    pub(super) fn hear(&self, said: session::Said) -> Vec<session::ToNode> {
         let mut state = self.state.lock();
         let message = match said {
             session::Said::Floor(floor) => {
                 state.floor = state.floor.max(floor);
-                return;
+                return Vec::new();
             }
-            // Sets of names are not asked for.
-            session::Said::Named(_) => return,
             session::Said::Node(message) => message,
         };
         match &message {
@@ -213,9 +248,11 @@ impl RemoteMirror {
                 state.history = *history;
                 (state.floor, state.frontier) = (ResourceVersion::ZERO, ResourceVersion::ZERO);
             }
-            FromNode::Live { .. } | FromNode::NotMine(_) | FromNode::Left { .. } | FromNode::TooOld(_) => {}
+            FromNode::Live { .. } | FromNode::Named { .. } => {}
+            FromNode::NotMine(_) | FromNode::Left { .. } | FromNode::TooOld(_) => {}
         }
-        state.inbox.push_back(Said::Node(message));
+        let translated = state.names.hear(message);
+        self.carry(&mut state, translated)
     }
 
     pub(super) fn wake(&self) {

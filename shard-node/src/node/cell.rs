@@ -1,9 +1,9 @@
 //! A node shared by tasks: the lock around it and the queues of its sessions. What a step says is queued before the lock is
 //! released, so a session's messages stand in the order in which they were made.
 //!
-//! A queue holds at most what credit allows, `Live` and one end for each registration, and one frontier behind each of
-//! those: a frontier without events joins the one that waits at the end. So a session that takes nothing holds what its
-//! credit allows however long the log goes on, as long as it registers nothing new.
+//! A queue holds at most what credit allows, `Live` and one end for each registration, an answer to each change of names, and
+//! one frontier behind each of those: a frontier without events joins the one that waits at the end. So a session that takes
+//! nothing holds what its credit allows however long the log goes on, as long as it registers and changes nothing.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

@@ -1,13 +1,15 @@
 //! The registered interests, indexed so that a change is offered to those that it can concern: by name, by the value that
 //! an exact field term requires, by namespace; the rest is asked one by one. A change is looked up under what the object
-//! was and what it is.
+//! was and what it is. A name set stands under each of its keys, and a change has one key, so it is found once.
 
-use std::collections::{BTreeMap, HashMap};
+use std::borrow::Borrow;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::Hash;
 use std::sync::Arc;
 
 use weir_core::interest::{FieldTarget, Interest};
-use weir_core::message::{Change, ChangeKind, Open, OpenId};
-use weir_core::{Object, SlotSet};
+use weir_core::message::{Change, ChangeKind, NamesChange, NamesEdit, Open, OpenId};
+use weir_core::{Object, ObjectKey, SlotSet};
 
 use super::{Hit, SessionId};
 
@@ -26,16 +28,27 @@ enum Shelf {
     Name(Arc<str>),
     Field(usize, Arc<str>),
     Namespace(Arc<str>),
+    Names(Box<NameSet>),
     Rest,
 }
 
+/// A registration with names.
+#[derive(Clone, Debug)]
+struct NameSet {
+    one: Registered,
+    keys: HashSet<ObjectKey>,
+    next_edit: NamesEdit,
+}
+
+type ByKey = HashMap<ObjectKey, Vec<Registered>>;
 type ByText = HashMap<Arc<str>, Vec<Registered>>;
 
-/// Registered interests. Each stands on exactly one shelf.
+/// Registered interests. Each stands on exactly one shelf, a name set under several keys.
 #[derive(Debug, Default)]
 pub(super) struct Registry {
     shelf_of: HashMap<(SessionId, OpenId), Shelf>,
     by_name: ByText,
+    by_key: ByKey,
     by_field: BTreeMap<usize, ByText>,
     by_namespace: ByText,
     rest: Vec<Registered>,
@@ -58,7 +71,54 @@ impl Registry {
             Shelf::Field(field, value) => put(self.by_field.entry(field).or_default(), value, one),
             Shelf::Namespace(namespace) => put(&mut self.by_namespace, namespace, one),
             Shelf::Rest => self.rest.push(one),
+            // Only a registration with names stands there.
+            Shelf::Names(_) => {}
         }
+    }
+
+    /// Registers a name set. How many names it has.
+    pub(super) fn insert_names(&mut self, session: SessionId, open: Open, names: Vec<ObjectKey>) -> usize {
+        let Open { id, interest, slots, credit: _ } = open;
+        let one = Registered { session, id, interest, slots };
+        let keys: HashSet<_> = names.into_iter().collect();
+        for key in &keys {
+            put(&mut self.by_key, key.clone(), one.clone());
+        }
+        let count = keys.len();
+        let set = NameSet { one, keys, next_edit: NamesEdit::FIRST };
+        self.shelf_of.insert((session, id), Shelf::Names(Box::new(set)));
+        count
+    }
+
+    /// The number that the next change of a name set must have; `None` where it is none.
+    pub(super) fn next_edit(&self, session: SessionId, id: OpenId) -> Option<NamesEdit> {
+        match self.shelf_of.get(&(session, id))? {
+            Shelf::Names(set) => Some(set.next_edit),
+            Shelf::Name(_) | Shelf::Field(..) | Shelf::Namespace(_) | Shelf::Rest => None,
+        }
+    }
+
+    /// Changes a name set, and says how many names it has then. `None` where there is no such set, or where this is not its
+    /// next change: nothing has changed.
+    pub(super) fn edit(&mut self, session: SessionId, change: NamesChange) -> Option<usize> {
+        let NamesChange { id, edit, added, removed } = change;
+        let Some(Shelf::Names(set)) = self.shelf_of.get_mut(&(session, id)) else { return None };
+        if edit != set.next_edit {
+            return None;
+        }
+        set.next_edit = edit.next();
+        let is_other = |one: &Registered| (one.session, one.id) != (session, id);
+        for key in removed {
+            if set.keys.remove(&key) {
+                retain(&mut self.by_key, key.as_str(), is_other);
+            }
+        }
+        for key in added {
+            if set.keys.insert(key.clone()) {
+                put(&mut self.by_key, key, set.one.clone());
+            }
+        }
+        Some(set.keys.len())
     }
 
     pub(super) fn remove(&mut self, session: SessionId, id: OpenId) {
@@ -68,6 +128,9 @@ impl Registry {
             Shelf::Name(name) => retain(&mut self.by_name, &name, is_other),
             Shelf::Namespace(namespace) => retain(&mut self.by_namespace, &namespace, is_other),
             Shelf::Rest => self.rest.retain(is_other),
+            Shelf::Names(set) => {
+                set.keys.iter().for_each(|key| retain(&mut self.by_key, key.as_str(), is_other));
+            }
             Shelf::Field(field, value) => {
                 if let Some(values) = self.by_field.get_mut(&field) {
                     retain(values, &value, is_other);
@@ -91,11 +154,9 @@ impl Registry {
         for shelves in
             [&mut self.by_name, &mut self.by_namespace].into_iter().chain(self.by_field.values_mut())
         {
-            shelves.retain(|_, shelf| {
-                shelf.retain(is_other);
-                !shelf.is_empty()
-            });
+            sweep(shelves, is_other);
         }
+        sweep(&mut self.by_key, is_other);
         self.by_field.retain(|_, values| !values.is_empty());
     }
 
@@ -117,6 +178,7 @@ impl Registry {
         let key = change.object.key();
         let mut shelves =
             vec![of(&self.by_name, key.name()), of(&self.by_namespace, key.namespace()), &self.rest];
+        shelves.push(of(&self.by_key, key.as_str()));
         for (field, values) in &self.by_field {
             let was = previous.map(|object| object.field(*field));
             let is = current(change).map(|object| object.field(*field));
@@ -156,15 +218,30 @@ fn current(change: &Change) -> Option<&Object> {
 }
 
 /// Most shelves hold one registration, so they begin with room for one.
-fn put(shelves: &mut ByText, text: Arc<str>, one: Registered) {
-    shelves.entry(text).or_insert_with(|| Vec::with_capacity(1)).push(one);
+fn put<K: Hash + Eq>(shelves: &mut HashMap<K, Vec<Registered>>, key: K, one: Registered) {
+    shelves.entry(key).or_insert_with(|| Vec::with_capacity(1)).push(one);
 }
 
-fn of<'a>(shelves: &'a ByText, text: &str) -> &'a [Registered] {
+fn of<'a, K: Hash + Eq + Borrow<str>>(
+    shelves: &'a HashMap<K, Vec<Registered>>,
+    text: &str,
+) -> &'a [Registered] {
     shelves.get(text).map_or(&[], Vec::as_slice)
 }
 
-fn retain(shelves: &mut ByText, text: &str, keep: impl Fn(&Registered) -> bool) {
+/// Leaves on every shelf what is to stay.
+fn sweep<K>(shelves: &mut HashMap<K, Vec<Registered>>, keep: impl Fn(&Registered) -> bool) {
+    shelves.retain(|_, shelf| {
+        shelf.retain(&keep);
+        !shelf.is_empty()
+    });
+}
+
+fn retain<K: Hash + Eq + Borrow<str>>(
+    shelves: &mut HashMap<K, Vec<Registered>>,
+    text: &str,
+    keep: impl Fn(&Registered) -> bool,
+) {
     if let Some(shelf) = shelves.get_mut(text) {
         shelf.retain(keep);
         if shelf.is_empty() {

@@ -15,7 +15,16 @@ use super::{Hit, Outgoing, Registered, SessionId};
 struct Session {
     /// The end of the last statement said.
     said: ResourceVersion,
-    credit: HashMap<OpenId, Credit>,
+    accounts: HashMap<OpenId, Account>,
+    /// Registrations, and names in them.
+    count: usize,
+}
+
+/// What one registration may be sent, and how many names it has.
+#[derive(Debug)]
+struct Account {
+    credit: Credit,
+    names: usize,
 }
 
 /// All sessions of one mirror on this node.
@@ -43,7 +52,7 @@ impl Batch {
 
 impl Sessions {
     pub(super) fn attach(&mut self, session: SessionId, at: ResourceVersion) {
-        self.0.insert(session, Session { said: at, credit: HashMap::new() });
+        self.0.insert(session, Session { said: at, accounts: HashMap::new(), count: 0 });
     }
 
     pub(super) fn detach(&mut self, session: SessionId) {
@@ -51,30 +60,41 @@ impl Sessions {
     }
 
     pub(super) fn registered(&self, session: SessionId, id: OpenId) -> Registered {
-        let credit = self.0.get(&session).map(|session| &session.credit);
+        let session = self.0.get(&session);
         Registered {
-            count: credit.map_or(0, HashMap::len),
-            has_id: credit.is_some_and(|credit| credit.contains_key(&id)),
+            count: session.map_or(0, |session| session.count),
+            has_id: session.is_some_and(|session| session.accounts.contains_key(&id)),
+            next_edit: None,
         }
     }
 
     /// Whether the session is there and the id is new to it.
     pub(super) fn open(&mut self, session: SessionId, open: &Open) -> bool {
         let Some(session) = self.0.get_mut(&session) else { return false };
-        if session.credit.contains_key(&open.id) {
+        if session.accounts.contains_key(&open.id) {
             return false;
         }
-        session.credit.insert(open.id, open.credit);
+        session.accounts.insert(open.id, Account { credit: open.credit, names: 0 });
+        session.count += 1;
         true
     }
 
+    /// A registration has so many names from now on.
+    pub(super) fn weigh(&mut self, session: SessionId, id: OpenId, names: usize) {
+        let Some(session) = self.0.get_mut(&session) else { return };
+        if let Some(account) = session.accounts.get_mut(&id) {
+            session.count += names;
+            session.count -= std::mem::replace(&mut account.names, names);
+        }
+    }
+
     pub(super) fn close(&mut self, session: SessionId, id: OpenId) -> bool {
-        self.0.get_mut(&session).is_some_and(|session| session.credit.remove(&id).is_some())
+        self.0.get_mut(&session).is_some_and(|session| session.end(id))
     }
 
     pub(super) fn grant(&mut self, session: SessionId, id: OpenId, more: Credit) {
-        if let Some(credit) = self.0.get_mut(&session).and_then(|session| session.credit.get_mut(&id)) {
-            credit.0 = credit.0.saturating_add(more.0);
+        if let Some(account) = self.0.get_mut(&session).and_then(|session| session.accounts.get_mut(&id)) {
+            account.credit.0 = account.credit.0.saturating_add(more.0);
         }
     }
 
@@ -86,9 +106,9 @@ impl Sessions {
         batch: &mut Batch,
     ) -> bool {
         let Some(session) = self.0.get_mut(&hit.session) else { return true };
-        let Some(credit) = session.credit.get_mut(&hit.id) else { return true };
+        let Some(Account { credit, .. }) = session.accounts.get_mut(&hit.id) else { return true };
         if credit.0 == 0 {
-            session.credit.remove(&hit.id);
+            session.end(hit.id);
             let said = batch.deliveries.get(&hit.session).into_iter().flatten().rev();
             let last = said.map(|delivery| delivery.rv).find(|rv| *rv < change.rv).unwrap_or(session.said);
             batch.left.push((hit.session, hit.id, last));
@@ -134,7 +154,7 @@ impl Sessions {
     pub(super) fn end_all(&mut self, source: SourceId, at: ResourceVersion) -> Vec<Outgoing> {
         let mut outgoing = Vec::new();
         for (id, session) in &mut self.0 {
-            let mut ended: Vec<_> = session.credit.drain().map(|(open, _)| open).collect();
+            let mut ended: Vec<_> = session.end_all().collect();
             ended.sort_unstable();
             outgoing.extend(ended.into_iter().map(|open| (*id, FromNode::TooOld(open))));
             outgoing.extend(session.say(source, at, Vec::new()).map(|said| (*id, said)));
@@ -145,7 +165,7 @@ impl Sessions {
     /// Upstream's history went back: every registration ends and the frontier begins anew.
     pub(super) fn restored(&mut self, highest: ResourceVersion, history: History) -> Vec<Outgoing> {
         let restored = self.0.iter_mut().map(|(id, session)| {
-            session.credit.clear();
+            drop(session.end_all());
             session.said = ResourceVersion::ZERO;
             (*id, FromNode::Restored { highest, history })
         });
@@ -161,6 +181,17 @@ impl Sessions {
 // === impl Session ===
 
 impl Session {
+    fn end(&mut self, id: OpenId) -> bool {
+        let ended = self.accounts.remove(&id);
+        self.count -= ended.as_ref().map_or(0, |account| 1 + account.names);
+        ended.is_some()
+    }
+
+    fn end_all(&mut self) -> impl Iterator<Item = OpenId> + '_ {
+        self.count = 0;
+        self.accounts.drain().map(|(id, _)| id)
+    }
+
     /// A statement from where the last one ended; nothing where it would say nothing.
     fn say(&mut self, source: SourceId, to: ResourceVersion, deliveries: Vec<Delivery>) -> Option<FromNode> {
         if to <= self.said {

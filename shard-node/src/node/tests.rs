@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use weir_core::interest::Interest;
-use weir_core::message::{Credit, FeedMessage, FromNode, ListId, Open, ToNode};
+use weir_core::message::{Credit, FeedMessage, FromNode, ListId, NamesChange, Open, ToNode};
 use weir_core::statement::Statement;
 
 use super::*;
@@ -123,4 +123,85 @@ fn a_quiet_statement_costs_one_message_a_session() {
     (0..100).for_each(|id| drop(open(&mut node, id, SlotSet::ALL, 9)));
     assert_eq!(say(&mut node, (1, 2), Vec::new()).len(), 1);
     assert!(say(&mut node, (0, 2), Vec::new()).is_empty(), "nothing new, nothing said");
+}
+
+fn keys(names: &[&str]) -> Vec<ObjectKey> {
+    names.iter().map(|name| ObjectKey::new("ns", name)).collect()
+}
+
+fn open_names(node: &mut Node, names: &[&str], credit: u32) -> Vec<Outgoing> {
+    let (interest, slots) = (Interest::everything().into(), SlotSet::ALL);
+    let open = Open { id: OpenId(1), interest, slots, credit: Credit(credit) };
+    node.on_session(SESSION, ToNode::OpenNames(open, keys(names)))
+}
+
+fn change(node: &mut Node, edit: u64, (added, removed): (&[&str], &[&str])) -> Vec<Outgoing> {
+    let edit = NamesEdit::new(edit).unwrap();
+    let change = NamesChange { id: OpenId(1), edit, added: keys(added), removed: keys(removed) };
+    node.on_session(SESSION, ToNode::Names(change))
+}
+
+/// The positions of the events in what was said.
+fn events(said: &[FromNode]) -> Vec<u64> {
+    let statements = said.iter().filter_map(|said| match said {
+        FromNode::Said(statement) => Some(statement.events()),
+        _ => None,
+    });
+    statements.flatten().map(|event| event.rv.get()).collect()
+}
+
+#[test]
+fn a_name_set_is_one_registration_whose_names_change_in_one_step() {
+    let mut node = node(SlotSet::ALL);
+    let said = open_names(&mut node, &["a", "b"], 9);
+    assert!(matches!(said.as_slice(), [(SESSION, FromNode::Live { id: OpenId(1), at })] if *at == rv(1)));
+    let registered = node.registered(SESSION, OpenId(1));
+    assert_eq!((node.interests(), registered.count, registered.next_edit), (1, 3, Some(NamesEdit::FIRST)));
+    let pod = |name: &str, at| Pod::new("ns", name, &format!("uid-{name}")).put(at);
+    let elsewhere = Pod::new("other", "a", "uid-other").put(4);
+    let said = say(&mut node, (1, 5), vec![pod("a", 2), pod("c", 3), elsewhere, pod("b", 5)]);
+    assert_eq!(events(&said), [2, 5]);
+    let said = change(&mut node, 1, (&["c"], &["a", "nobody"]));
+    let [(SESSION, FromNode::Named { id: OpenId(1), edit, at })] = said.as_slice() else {
+        panic!("{said:?}")
+    };
+    assert_eq!((edit.get(), *at), (1, rv(5)));
+    assert_eq!(node.registered(SESSION, OpenId(1)).count, 3);
+    let said = say(&mut node, (5, 8), vec![pod("a", 6), pod("c", 7), pod("b", 8)]);
+    assert_eq!(events(&said), [7, 8]);
+    assert!(change(&mut node, 1, (&["a"], &[])).is_empty(), "this change was made");
+    assert!(change(&mut node, 3, (&["a"], &[])).is_empty(), "one was left out");
+    node.on_session(SESSION, ToNode::Close(OpenId(1)));
+    assert!(change(&mut node, 2, (&["a"], &[])).is_empty(), "the set is gone");
+    assert!(events(&say(&mut node, (8, 9), vec![pod("c", 9)])).is_empty());
+    assert_eq!((node.interests(), node.registered(SESSION, OpenId(1)).count), (0, 0));
+}
+
+#[test]
+fn the_credit_of_a_name_set_is_that_of_all_names() {
+    let mut node = node(SlotSet::ALL);
+    open_names(&mut node, &["a", "b", "c"], 2);
+    let pod = |name: &str, at| Pod::new("ns", name, &format!("uid-{name}")).put(at);
+    let said = say(&mut node, (1, 6), vec![pod("a", 2), pod("b", 3), pod("c", 4), pod("a", 5)]);
+    let [FromNode::Said(first), FromNode::Left { id: OpenId(1), at }, FromNode::Said(rest)] = said.as_slice()
+    else {
+        panic!("{said:?}")
+    };
+    assert_eq!((first.to(), *at, rest.to(), rest.events().len()), (rv(3), rv(3), rv(6), 0));
+    assert_eq!(node.registered(SESSION, OpenId(1)).count, 0);
+}
+
+#[test]
+fn a_new_list_and_another_history_end_a_name_set_once() {
+    let mut node = node(SlotSet::ALL);
+    open_names(&mut node, &["a", "b", "c"], 2);
+    let said: Vec<_> = list(&mut node, 7).into_iter().map(|(_, said)| said).collect();
+    assert!(matches!(said.as_slice(), [FromNode::TooOld(OpenId(1)), FromNode::Said(_)]), "{said:?}");
+    open_names(&mut node, &["a", "b", "c"], 2);
+    assert_eq!(node.registered(SESSION, OpenId(1)).count, 4);
+    node.on_feed(FeedMessage::Restored(History::new(1)), Duration::ZERO).unwrap();
+    assert_eq!((node.interests(), node.registered(SESSION, OpenId(1)).count), (0, 0));
+    open_names(&mut node, &["a"], 2);
+    node.detach(SESSION);
+    assert_eq!(node.interests(), 0);
 }

@@ -21,7 +21,7 @@ use tonic::{Status, Streaming};
 use tracing::debug;
 use weir_core::GroupVersionResource;
 use weir_core::message::ToNode as NodeMessage;
-use weir_proto::session::{FromNode, MirrorNumber, Open, Registration, ToNode, Unmirrored};
+use weir_proto::session::{FromNode, MirrorNumber, Names, Open, Registration, ToNode, Unmirrored};
 use weir_proto::{Encoded, ProtocolError, Spoken, wire};
 
 use self::carried::{Carried, OpenError};
@@ -70,8 +70,6 @@ enum Ended {
     NoHello,
     #[error("hello comes once")]
     HelloAgain,
-    #[error("sets of names are not served")]
-    Names,
     #[error("more than {MAX_MIRRORS} mirrors on one session")]
     TooManyMirrors,
     #[error(transparent)]
@@ -169,7 +167,7 @@ impl Session {
             ToNode::Credit(registration, more) => {
                 self.hand(registration, NodeMessage::Credit(registration.id, more));
             }
-            ToNode::Names(_) => return Err(Ended::Names),
+            ToNode::Names(names) => self.change(names)?,
         }
         Ok(())
     }
@@ -182,11 +180,15 @@ impl Session {
     }
 
     fn open(&self, open: Open) -> Result<(), Ended> {
-        if open.names.is_some() {
-            return Err(Ended::Names);
-        }
         match self.mirrors.get(&open.registration.mirror) {
             Some(carried) => Ok(carried.open(open)?),
+            None => Ok(()),
+        }
+    }
+
+    fn change(&self, names: Names) -> Result<(), Ended> {
+        match self.mirrors.get(&names.registration.mirror) {
+            Some(carried) => Ok(carried.change(names)?),
             None => Ok(()),
         }
     }
@@ -292,7 +294,6 @@ impl From<Ended> for Status {
             Ended::Protocol(error) => error.into(),
             Ended::Silent => Self::deadline_exceeded(message),
             Ended::NoHello | Ended::HelloAgain => Self::invalid_argument(message),
-            Ended::Names => Self::unimplemented(message),
             Ended::TooManyMirrors => Self::resource_exhausted(message),
             Ended::Open(error) => error.into(),
         }

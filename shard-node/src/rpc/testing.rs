@@ -295,7 +295,7 @@ pub(super) fn brief(said: &Said) -> String {
         Said::Node(Node::TooOld(id)) => format!("too old {}", id.0),
         Said::Node(Node::Restored { highest, history }) => format!("restored {highest} to {}", history.get()),
         Said::Node(Node::History(history)) => format!("history {}", history.get()),
-        Said::Named(named) => format!("named {}", named.id.0),
+        Said::Node(Node::Named { id, edit, at }) => format!("named {} by {} at {at}", id.0, edit.get()),
         Said::Floor(floor) => format!("floor {floor}"),
     }
 }

@@ -107,7 +107,7 @@ impl Line {
                 self.said = ResourceVersion::ZERO;
             }
             FromNode::NotMine(_) => self.is_denied = true,
-            FromNode::Live { .. } | FromNode::Left { .. } | FromNode::TooOld(_) => {}
+            FromNode::Live { .. } | FromNode::Named { .. } | FromNode::Left { .. } | FromNode::TooOld(_) => {}
         }
     }
 

@@ -267,7 +267,7 @@ impl World {
         let is_later = |said: &FromNode| match said {
             FromNode::Restored { history, .. } | FromNode::History(history) => *history > merges.history(),
             FromNode::Said(_) | FromNode::Live { .. } | FromNode::Left { .. } => false,
-            FromNode::NotMine(_) | FromNode::TooOld(_) => false,
+            FromNode::Named { .. } | FromNode::NotMine(_) | FromNode::TooOld(_) => false,
         };
         self.shards.iter().all(|shard| shard.node.store().history() <= merges.history())
             && !lines.iter().flat_map(|line| &line.from_node).any(is_later)

@@ -50,17 +50,24 @@ fn pod() -> impl Strategy<Value = Pod> {
     )
 }
 
+fn names() -> impl Strategy<Value = Vec<ObjectKey>> {
+    let key =
+        |(namespace, name): (usize, usize)| ObjectKey::new(["a", "b"][namespace], &format!("pod{name}"));
+    proptest::collection::vec((0..2_usize, 0..3_usize).prop_map(key), 0..6)
+}
+
 proptest! {
     /// What the index finds is what asking everybody finds, each once, after registrations came and went.
     #[test]
     fn the_index_finds_what_asking_everybody_finds(
         registered in proptest::collection::vec((0..3_u64, 0..12_usize, any::<bool>()), 0..40),
+        sets in proptest::collection::vec((0..3_u64, 0..12_usize, names(), names(), names()), 0..8),
         gone in proptest::option::of(0..3_u64),
         was in proptest::option::of(pod()),
         is in pod(),
         is_deleted in any::<bool>(),
     ) {
-        let (mut registry, mut all) = (Registry::default(), Vec::new());
+        let (mut registry, mut all, mut named) = (Registry::default(), Vec::new(), Vec::new());
         let interests = interests();
         for (id, (session, interest, stays)) in registered.into_iter().enumerate() {
             let (session, id) = (SessionId(session), OpenId(id as u64));
@@ -71,14 +78,33 @@ proptest! {
                 registry.remove(session, id);
             }
         }
+        for (number, (session, interest, opened, added, removed)) in sets.into_iter().enumerate() {
+            let (session, id, interest) = (SessionId(session), OpenId(100 + number as u64), interests[interest].clone());
+            let mut keys: HashSet<ObjectKey> = opened.iter().cloned().collect();
+            prop_assert_eq!(registry.insert_names(session, open(id, interest.clone()), opened), keys.len());
+            let removed: Vec<_> = removed.into_iter().filter(|key| !added.contains(key)).collect();
+            keys.retain(|key| !removed.contains(key));
+            keys.extend(added.iter().cloned());
+            let change = NamesChange { id, edit: NamesEdit::FIRST, added, removed };
+            prop_assert_eq!(registry.edit(session, change.clone()), Some(keys.len()));
+            prop_assert_eq!(registry.edit(session, change), None, "the same change again");
+            if number % 3 == 2 {
+                registry.remove(session, id);
+            } else {
+                named.push((session, id, interest, keys));
+            }
+        }
         if let Some(gone) = gone {
+            named.retain(|(session, _, _, _)| *session != SessionId(gone));
             registry.remove_session(SessionId(gone));
             all.retain(|(session, _, _)| *session != SessionId(gone));
         }
-        prop_assert_eq!(registry.len(), all.len());
+        prop_assert_eq!(registry.len(), all.len() + named.len());
         // The same key before and after, as in a store.
         let was = was.map(|pod| Pod { namespace: is.namespace.clone(), name: is.name.clone(), ..pod }.object(1));
         let change = if is_deleted { is.delete(2) } else { is.put(2) };
+        let concerned = named.into_iter().filter(|(_, _, _, keys)| keys.contains(change.object.key()));
+        all.extend(concerned.map(|(session, id, interest, _)| (session, id, interest)));
         let mut hits: Vec<_> = registry.seen_by(was.as_ref(), &change).iter().map(|hit| (hit.id, hit.kind)).collect();
         hits.sort_by_key(|(id, _)| *id);
         let kinds = all.iter().filter_map(|(_, id, interest)| Some((*id, interest.event_kind(was.as_deref(), current(&change))?)));

@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use tokio::sync::{Notify, watch};
 use tonic::Status;
-use weir_core::message::{FromNode as NodeSaid, OpenId, ToNode};
+use weir_core::message::{FromNode as NodeSaid, NamesEdit, OpenId, ToNode};
 use weir_core::mirror::MirrorFacts;
 use weir_core::{GroupVersionResource, ResourceVersion};
 use weir_proto::ProtocolError;
-use weir_proto::session::{Attached, MirrorNumber, Open, Said};
+use weir_proto::session::{Attached, MirrorNumber, Names, Open, Said};
 
 use crate::host::Hosted;
 use crate::node::SessionId;
 use crate::node::cell::Outbox;
 
-/// Registrations of one session on one mirror. An event that concerns all of them has some 9 bytes for each: 1.2 MB beside
-/// two objects of 3 MiB, less than a message may have.
+/// Registrations of one session on one mirror, and names in them. An event that concerns all of them has some 9 bytes for each
+/// registration: 1.2 MB beside two objects of 3 MiB, less than a message may have. A name takes some 200 bytes: 26 MB.
 const MAX_REGISTRATIONS: usize = 131_072;
 
 /// A mirror that the session carries.
@@ -39,8 +39,21 @@ pub(super) enum OpenError {
     #[error("open: id {} is in use", .0.0)]
     InUse(OpenId),
     /// The session has too many.
-    #[error("open: more than {MAX_REGISTRATIONS} registrations of one mirror")]
+    #[error("more than {MAX_REGISTRATIONS} registrations and names of one mirror")]
     TooMany,
+    /// Names of a registration that has none.
+    #[error("names: id {} is no name set", .0.0)]
+    NotNames(OpenId),
+    /// A change was left out, or made twice.
+    #[error("names: change {} of id {} where {} is the next", .edit.get(), .id.0, .next.get())]
+    Edit {
+        /// The registration.
+        id: OpenId,
+        /// The number that the change has.
+        edit: NamesEdit,
+        /// The number that it should have.
+        next: NamesEdit,
+    },
 }
 
 // === impl Carried ===
@@ -77,10 +90,28 @@ impl Carried {
         if registered.has_id {
             return Err(OpenError::InUse(id));
         }
-        if registered.count >= MAX_REGISTRATIONS {
+        if registered.count + open.names() >= MAX_REGISTRATIONS {
             return Err(OpenError::TooMany);
         }
-        self.hand(ToNode::Open(open.resolve(self.hosted.spec.schema.table())?));
+        self.hand(open.resolve(self.hosted.spec.schema.table())?);
+        Ok(())
+    }
+
+    /// Changes a name set. One that is gone crossed the news of its end.
+    pub(super) fn change(&self, names: Names) -> Result<(), OpenError> {
+        let (id, edit) = (names.registration.id, names.edit);
+        let registered = self.hosted.cell.registered(self.session, id);
+        if !registered.has_id {
+            return Ok(());
+        }
+        let next = registered.next_edit.ok_or(OpenError::NotNames(id))?;
+        if edit != next {
+            return Err(OpenError::Edit { id, edit, next });
+        }
+        if registered.count + names.added.len() > MAX_REGISTRATIONS {
+            return Err(OpenError::TooMany);
+        }
+        self.hand(ToNode::Names(names.resolve()));
         Ok(())
     }
 
@@ -126,7 +157,9 @@ impl From<OpenError> for Status {
         let message = error.to_string();
         match error {
             OpenError::Interest(error) => error.into(),
-            OpenError::InUse(_) => Self::invalid_argument(message),
+            OpenError::InUse(_) | OpenError::NotNames(_) | OpenError::Edit { .. } => {
+                Self::invalid_argument(message)
+            }
             OpenError::TooMany => Self::resource_exhausted(message),
         }
     }

@@ -30,7 +30,7 @@ pub(super) fn messages(parts: &[(MirrorNumber, Said)]) -> Vec<wire::FromNode> {
     for (mirror, said) in parts {
         match said {
             Said::Node(NodeSaid::Said(statement)) => messages.put_statement(*mirror, statement),
-            Said::Node(_) | Said::Named(_) | Said::Floor(_) => messages.put(*mirror, said.into()),
+            Said::Node(_) | Said::Floor(_) => messages.put(*mirror, said.into()),
         }
     }
     messages.finish()

@@ -42,7 +42,7 @@ fn statements(parts: &[(MirrorNumber, Said)]) -> Vec<&Statement<Delivery>> {
     let all = parts.iter().map(|(_, said)| said);
     all.filter_map(|said| match said {
         Said::Node(NodeSaid::Said(statement)) => Some(statement),
-        Said::Node(_) | Said::Named(_) | Said::Floor(_) => None,
+        Said::Node(_) | Said::Floor(_) => None,
     })
     .collect()
 }

@@ -8,7 +8,7 @@ use weir_core::SlotSet;
 use weir_core::interest::Interest;
 use weir_core::message::{Credit, OpenId};
 use weir_daemon::peer::Caller;
-use weir_proto::session::{FromNode, MirrorNumber, Names, NamesEdit, ToNode, Unmirrored};
+use weir_proto::session::{FromNode, MirrorNumber, ToNode, Unmirrored};
 use weir_proto::wire::shard_server::ShardServer;
 use weir_proto::{Spoken, wire};
 
@@ -63,15 +63,65 @@ async fn messages_that_break_the_protocol_end_the_session() {
     }
 }
 
+fn names(edit: u64, added: &[&str], removed: &[&str]) -> wire::ToNode {
+    let keys = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect();
+    let names = wire::Names { mirror: 1, id: 1, edit, added: keys(added), removed: keys(removed) };
+    wire::ToNode { message: Some(wire::to_node::Message::Names(names)) }
+}
+
+fn opening_names(keys: usize) -> wire::ToNode {
+    let keys = (0..keys).map(|number| format!("n/{number}")).collect();
+    opening(wire::Open { names: Some(wire::NameSet { keys }), ..wire_open() })
+}
+
 #[tokio::test(start_paused = true)]
-async fn sets_of_names_are_refused() {
-    let named = opening(wire::Open { names: Some(wire::NameSet::default()), ..wire_open() });
-    let edit = NamesEdit::FIRST;
-    let names = Names { registration: registration(pods(), 1), edit, added: Vec::new(), removed: Vec::new() };
-    for message in [named, (&ToNode::Names(names)).into()] {
-        let status = ended(&[message]).await;
-        assert_eq!((status.code(), status.message()), (Code::Unimplemented, "sets of names are not served"));
+async fn changes_of_names_that_make_no_sense_end_the_session() {
+    const INVALID: Code = Code::InvalidArgument;
+    const TOO_MANY: (Code, &str) =
+        (Code::ResourceExhausted, "more than 131072 registrations and names of one mirror");
+    let many: Vec<String> = (0..131_072).map(|number| format!("m/{number}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    let bad_key = wire::Open { names: Some(wire::NameSet { keys: vec!["a//b".to_owned()] }), ..wire_open() };
+    for (conversation, (code, text)) in [
+        (vec![opening(bad_key)], (INVALID, "names.keys is invalid")),
+        (vec![opening_names(1), names(0, &["n/a"], &[])], (INVALID, "edit is missing")),
+        (vec![opening_names(1), names(1, &["n/a"], &["n/b", "n/a"])], (INVALID, "names.removed is invalid")),
+        (vec![opening_names(1), names(1, &["/"], &[])], (INVALID, "names.added is invalid")),
+        (
+            vec![opening_names(1), names(2, &["n/a"], &[])],
+            (INVALID, "names: change 2 of id 1 where 1 is the next"),
+        ),
+        (
+            vec![opening_names(1), names(1, &["n/a"], &[]), names(1, &["n/b"], &[])],
+            (INVALID, "names: change 1 of id 1 where 2 is the next"),
+        ),
+        (vec![opening(wire_open()), names(1, &["n/a"], &[])], (INVALID, "names: id 1 is no name set")),
+        (vec![opening_names(131_072)], TOO_MANY),
+        (vec![opening_names(0), names(1, &many, &[])], TOO_MANY),
+    ] {
+        let status = ended(&conversation).await;
+        assert_eq!((status.code(), status.message()), (code, text));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_that_are_taken_out_make_room_for_others() {
+    let (node, pods_mirror) = Node::with_pods(Vec::new());
+    let (mut peer, _) = node.session_of("pods").await;
+    peer.say_wire(opening_names(131_071)).await;
+    assert_eq!(peer.said().await, "live 1 at 10");
+    assert_eq!(pods_mirror.cell().registered(SessionId(1), OpenId(1)).count, 131_072);
+    peer.say_wire(names(1, &[], &["n/0", "n/1", "n/none"])).await;
+    peer.say_wire(names(2, &["m/0", "m/1"], &[])).await;
+    assert_eq!(peer.said().await, "named 1 by 1 at 10");
+    assert_eq!(peer.said().await, "named 1 by 2 at 10");
+    assert_eq!(pods_mirror.cell().registered(SessionId(1), OpenId(1)).count, 131_072);
+    peer.close(pods(), 1).await;
+    // For a set that is gone.
+    peer.say_wire(names(7, &["m/0"], &[])).await;
+    peer.open(pods(), 2, 9).await;
+    assert_eq!(peer.said().await, "live 2 at 10");
+    assert_eq!(pods_mirror.cell().registered(SessionId(1), OpenId(2)).count, 1);
 }
 
 #[tokio::test(start_paused = true)]

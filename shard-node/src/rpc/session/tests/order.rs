@@ -1,9 +1,10 @@
 //! The order of what a session says, by which a proxy knows what counts for which registration.
 
 use weir_core::History;
-use weir_core::message::FeedMessage;
+use weir_core::message::{FeedMessage, NamesEdit};
+use weir_proto::session::{Names, Open, ToNode};
 
-use super::super::super::testing::Node;
+use super::super::super::testing::{Node, open, registration};
 use crate::testing::Pod;
 
 #[tokio::test(start_paused = true)]
@@ -81,6 +82,37 @@ async fn g10_left_stands_before_the_frontier_that_no_longer_counts() {
     for said in ["left 1 at 10", "(10, 12] 12:Added->2"] {
         assert_eq!(peer.said().await, said);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_names_is_answered_in_order() {
+    let (node, pods) = Node::with_pods(Vec::new());
+    let (mut peer, mirror) = node.session_of("pods").await;
+    let key = |name: &str| weir_core::ObjectKey::new("ns", name);
+    let everything = (weir_core::interest::Interest::everything(), weir_core::SlotSet::ALL, 2);
+    let open = Open { names: Some(vec![key("a")]), ..open(mirror, 1, everything) };
+    peer.say(&ToNode::Open(open)).await;
+    assert_eq!(peer.said().await, "live 1 at 10");
+    let pod = |name: &str, at| Pod::new("ns", name, &format!("uid-{name}")).put(at);
+    pods.state((10, 12), vec![pod("a", 11), pod("b", 12)]);
+    assert_eq!(peer.said().await, "(10, 12] 11:Added->1");
+    let change = |edit, added: &[&str], removed: &[&str]| {
+        let keys = |names: &[&str]| names.iter().map(|name| key(name)).collect();
+        let registration = registration(mirror, 1);
+        ToNode::Names(Names { registration, edit, added: keys(added), removed: keys(removed) })
+    };
+    peer.say(&change(NamesEdit::FIRST, &["b"], &["a"])).await;
+    assert_eq!(peer.said().await, "named 1 by 1 at 12");
+    pods.state((12, 14), vec![pod("a", 13), pod("b", 14)]);
+    assert_eq!(peer.said().await, "(12, 14] 14:Modified->1");
+    // The credit is the set's, and its end is that of all names.
+    pods.state((14, 15), vec![pod("b", 15)]);
+    for said in ["left 1 at 14", "(14, 15]"] {
+        assert_eq!(peer.said().await, said);
+    }
+    peer.say(&change(NamesEdit::FIRST.next(), &["a"], &[])).await;
+    pods.state((15, 16), vec![pod("a", 16)]);
+    assert_eq!(peer.said().await, "(15, 16]");
 }
 
 #[tokio::test(start_paused = true)]
