@@ -66,20 +66,36 @@ var injections = []injection{
 // node is any node.
 func (i *incident) node() *cluster.Member { return fleet.Nodes[i.random.IntN(len(fleet.Nodes))] }
 
-// proxy is any proxy, by its number.
-func (i *incident) proxy() int { return i.random.IntN(len(fleet.Proxies)) }
+// proxy is any proxy that has clients, by its number.
+func (i *incident) proxy() int {
+	number := i.random.IntN(len(fleet.Proxies))
+	for range fleet.Proxies {
+		if len(i.load.at(number)) > 0 {
+			return number
+		}
+		number = (number + 1) % len(fleet.Proxies)
+	}
+	return number
+}
 
 // feed is a node to which an apiserver is telling something.
 func (i *incident) feed() *cluster.Member {
+	node, _ := i.reading()
+	return node
+}
+
+// reading is a node and the apiserver that is telling it something.
+func (i *incident) reading() (*cluster.Member, *cluster.Instance) {
 	var links []*cluster.Link
-	nodes := map[*cluster.Link]*cluster.Member{}
+	nodes, instances := map[*cluster.Link]*cluster.Member{}, map[*cluster.Link]*cluster.Instance{}
 	for _, node := range fleet.Nodes {
 		for _, instance := range plane.Instances {
 			link := instance.Relay.Link(node.Name)
-			links, nodes[link] = append(links, link), node
+			links, nodes[link], instances[link] = append(links, link), node, instance
 		}
 	}
-	return nodes[i.busy(links)]
+	link := i.busy(links)
+	return nodes[link], instances[link]
 }
 
 // session is the link of a proxy to a node, subscription that of a node to another that feeds it.

@@ -18,19 +18,12 @@ func readers(instance *cluster.Instance) int {
 	return open
 }
 
-// readInstance is an apiserver that nodes read from, if possible a random one.
-func (i *incident) readInstance() *cluster.Instance {
-	instances := []*cluster.Instance{plane.A, plane.B}
-	one := i.random.IntN(len(instances))
-	if readers(instances[one]) == 0 {
-		one = 1 - one
-	}
-	return instances[one]
-}
-
 // delayUpstream lets one apiserver lag behind the other, as weir sees it.
 func (i *incident) delayUpstream() (string, error) {
-	instance := i.readInstance()
+	_, instance := i.reading()
+	if instance == nil {
+		return "", fmt.Errorf("%w: nobody reads", errMissed)
+	}
 	defer instance.Relay.Delay(0)
 	before := harmedReaders(instance)
 	instance.Relay.Delay(2 * late)
@@ -52,7 +45,10 @@ func harmedReaders(instance *cluster.Instance) int {
 }
 
 func (i *incident) cutUpstream() (string, error) {
-	instance := i.readInstance()
+	_, instance := i.reading()
+	if instance == nil {
+		return "", fmt.Errorf("%w: nobody reads", errMissed)
+	}
 	cut := 0
 	for _, node := range fleet.Nodes {
 		cut += instance.Relay.Link(node.Name).Cut()
