@@ -1,6 +1,7 @@
 //! Name sets against a real node, step by step; `play` compares them with registrations that stand alone.
 
 mod line;
+mod merged;
 mod play;
 
 use weir_core::interest::FieldTerm;

@@ -98,11 +98,16 @@ pub(super) fn interest(number: usize) -> Interest {
 impl World {
     /// A list without objects is installed at every node.
     pub(super) fn list(&mut self, lines: &mut [&mut Line]) {
+        let list = self.listed();
+        lines.iter_mut().for_each(|line| line.feed(list.clone()));
+    }
+
+    pub(super) fn listed(&mut self) -> FeedMessage {
         self.at += 10;
         self.present.clear();
         let at = rv(self.at);
         let chunk = ListChunk { list: ListId(self.at), at, seq: 0, is_last: true, objects: Vec::new() };
-        lines.iter_mut().for_each(|line| line.feed(FeedMessage::List(chunk.clone())));
+        FeedMessage::List(chunk)
     }
 
     /// Upstream's history goes back; a list follows.
@@ -115,6 +120,11 @@ impl World {
 
     /// One statement. Objects are put or deleted; one that is not there is not deleted.
     pub(super) fn change(&mut self, lines: &mut [&mut Line], changes: &[(usize, bool)]) {
+        let statement = self.changed(changes);
+        lines.iter_mut().for_each(|line| line.feed(statement.clone()));
+    }
+
+    pub(super) fn changed(&mut self, changes: &[(usize, bool)]) -> FeedMessage {
         let after = self.at;
         let mut said = Vec::new();
         for (key, is_put) in changes {
@@ -137,8 +147,7 @@ impl World {
         if said.is_empty() {
             self.at += 1;
         }
-        let statement = Statement::new(SourceId(1), rv(after), rv(self.at), said).unwrap();
-        lines.iter_mut().for_each(|line| line.feed(FeedMessage::Statement(statement.clone())));
+        FeedMessage::Statement(Statement::new(SourceId(1), rv(after), rv(self.at), said).unwrap())
     }
 
     pub(super) fn at(&self) -> u64 {
