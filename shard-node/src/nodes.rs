@@ -98,6 +98,13 @@ impl Nodes {
         order
     }
 
+    /// Resolves when it is known who the nodes are: names are looked up, and until there is an answer a node would take
+    /// itself for the only one.
+    pub async fn known(&self) {
+        // Where nobody looks any more, nobody will be known.
+        let _ = self.members.addresses().wait_for(|addresses| !addresses.is_empty()).await;
+    }
+
     /// A connection of the caller's own.
     pub async fn dial(&self, address: &NodeAddress) -> Result<Channel, DialError> {
         self.dialer.connect(address.as_str()).await

@@ -64,6 +64,7 @@ impl Host {
 
     /// The mirrors that replicas have, until they are copied.
     async fn start_warm(self: &Arc<Self>) {
+        self.nodes.known().await;
         let mut mirrors = BTreeSet::new();
         for (_, windows) in self.nodes.all_windows(&[]).await {
             if windows.slots.covers(&self.slots) {

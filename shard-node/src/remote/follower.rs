@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, info, warn};
 use weir_core::GroupVersionResource;
 use weir_core::mirror::MirrorSpec;
@@ -99,6 +99,8 @@ impl Follower {
     /// Copies a replica, if one has content. What the mirror is comes from a feed first; where the replica stands, a
     /// subscription costs upstream nothing.
     async fn begin(&mut self) -> Result<(), Unmirrored> {
+        // Whoever is not found in time can be found later.
+        let _ = timeout(self.limits.first_choice, self.nodes.known()).await;
         let donors = self.donors().await;
         let Some(Donor { history, window, .. }) = donors.first() else { return Ok(()) };
         let stream = self.choose(None, Standing::at(*history, window.frontier)).await?;
