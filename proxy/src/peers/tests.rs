@@ -27,7 +27,7 @@ async fn members_come_and_go_and_a_session_outlives_its_name() {
     let (first, second) = (Node::start(), Node::start());
     let mut pace = Pace::default();
     assert_eq!(peers.holes(), [0, 1]);
-    peers.follow(&[first.address.clone()]);
+    peers.follow(std::slice::from_ref(&first.address));
     let session = first.welcome(shard(0)).await;
     until("the first is there", || peers.sessions_up() == 1).await;
     assert_eq!(peers.holes(), [1]);

@@ -12,7 +12,7 @@ use crate::watcher::{Resumes, Saw, Start, Watcher};
 use crate::world::World;
 
 /// Some watchers of pods.
-async fn watchers(world: &World, pods: &Collection) -> Vec<Watcher> {
+pub(crate) async fn watchers(world: &World, pods: &Collection) -> Vec<Watcher> {
     let mut watchers = Vec::new();
     let choices = [
         Choice::all(pods),
@@ -29,7 +29,7 @@ async fn watchers(world: &World, pods: &Collection) -> Vec<Watcher> {
 }
 
 /// What all of them saw, once they have come to the last event.
-async fn finish(world: &World, pods: &Collection, watchers: Vec<Watcher>) -> Vec<Saw> {
+pub(crate) async fn finish(world: &World, pods: &Collection, watchers: Vec<Watcher>) -> Vec<Saw> {
     let truth = pods.truth(&world.sim);
     let mut saw = Vec::new();
     for watcher in watchers {
@@ -40,7 +40,7 @@ async fn finish(world: &World, pods: &Collection, watchers: Vec<Watcher>) -> Vec
 
 /// Nobody noticed a thing, and nothing was listed again.
 #[track_caller]
-fn unnoticed(world: &World, pods: &Collection, (saw, mark): (&[Saw], usize)) {
+pub(crate) fn unnoticed(world: &World, pods: &Collection, (saw, mark): (&[Saw], usize)) {
     for saw in saw {
         assert_eq!((saw.rounds.len(), saw.breaks, saw.refusals), (1, 0, 0), "a client had to begin again");
     }

@@ -8,6 +8,8 @@ mod client;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod fleet;
+#[cfg(test)]
 mod forms;
 #[cfg(test)]
 mod fresh;

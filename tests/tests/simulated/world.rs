@@ -21,13 +21,14 @@ use weir_proxy::drain::Drain;
 use weir_proxy::http::answer::Proxy;
 use weir_proxy::http::server::Server as ProxyServer;
 use weir_proxy::mirror::Mirror;
-use weir_proxy::mirror::registry::{Backing, Mirrors, State};
+use weir_proxy::mirror::registry::{Mirrors, State};
 use weir_proxy::passthrough::Passthrough;
 use weir_sim::{Churn, ChurnShape, ClusterConfig, RequestLine, Right, Sim, SimConfig, User};
 use weir_upstream::{Origin, Upstream, UpstreamOptions};
 
 use self::cluster::{Directory, Instance};
 use crate::client::{Client, LIMIT, Server, Whole};
+use crate::fleet::{Fleet, Wanted};
 use crate::truth::Collection;
 
 /// What a test may want otherwise.
@@ -36,6 +37,8 @@ pub(crate) struct Settings {
     pub(crate) shape: ChurnShape,
     pub(crate) bounds: WindowBounds,
     pub(crate) shards: usize,
+    /// What a test may want otherwise of the fleet.
+    pub(crate) fleet: Wanted,
     /// Mirrors that are ready before the world is; without any, a resource is mirrored when it is asked for.
     pub(crate) mirrors: Vec<&'static str>,
     /// Done to the simulation before weir reads from it.
@@ -48,6 +51,7 @@ pub(crate) struct World {
     pub(crate) client: Client,
     pub(crate) lifecycle: Lifecycle,
     pub(crate) mirrors: Arc<Mirrors>,
+    pub(crate) fleet: Fleet,
     pub(crate) tasks: Lifecycle,
     churn: Arc<Mutex<Churn>>,
     is_stopped: bool,
@@ -77,9 +81,15 @@ impl Settings {
             shape: ChurnShape::default(),
             bounds: WindowBounds::default(),
             shards: 4,
+            fleet: Default::default(),
             mirrors: vec!["pods", "configmaps", "nodes", "gauges.metering.weir.test"],
             before: |_| {},
         }
+    }
+
+    /// What is mirrored.
+    pub(crate) fn policy(&self) -> MirrorPolicy {
+        MirrorPolicy { named: self.mirrors.iter().map(|name| GroupResource::parse(name)).collect() }
     }
 
     /// Mirrors that keep five events.
@@ -111,7 +121,7 @@ impl World {
         }
         let mut settings = Settings::new(seed);
         change(&mut settings);
-        let sim = Sim::new(settings.sim);
+        let sim = Sim::new(settings.sim.clone());
         sim.with(cluster::define_gauges);
         let churn = sim.with(|cluster| Churn::fill(cluster, seed, settings.shape));
         (settings.before)(&sim);
@@ -121,11 +131,10 @@ impl World {
         let origin = Origin::Kubeconfig { path: Some(directory.0.join("kubeconfig")), context: None };
         let urls = instances.iter().map(|one| format!("https://{}", one.server.address).parse().unwrap());
         let options = UpstreamOptions { origin, urls: urls.collect() };
-        let upstream = Upstream::load(options, &lifecycle).await.unwrap();
-        let policy =
-            MirrorPolicy { named: settings.mirrors.iter().map(|name| GroupResource::parse(name)).collect() };
-        let backing = Backing::Local { shards: settings.shards, bounds: settings.bounds };
-        let mirrors = Arc::new(Mirrors::new(upstream.clone(), lifecycle.clone(), (policy, backing)));
+        let upstream = Upstream::load(options.clone(), &lifecycle).await.unwrap();
+        let (fleet, backing) = Fleet::start(&settings, &options, &lifecycle).await;
+        let of_mirrors = (settings.policy(), backing);
+        let mirrors = Arc::new(Mirrors::new(upstream.clone(), lifecycle.clone(), of_mirrors));
         timeout(LIMIT, mirrors.start_named()).await.expect("mirrors ready in time").unwrap();
         let server = weir(&mirrors, upstream, &lifecycle);
         let tasks = Lifecycle::new();
@@ -136,6 +145,7 @@ impl World {
             client,
             lifecycle,
             mirrors,
+            fleet,
             tasks,
             churn,
             is_stopped: false,
@@ -227,6 +237,7 @@ impl Drop for World {
         self.lifecycle.stop(StopCause::Asked);
         self.tasks.stop(StopCause::Asked);
         self.client.vanish();
+        self.fleet.check();
         assert!(!is_stopped || std::thread::panicking(), "a task of weir's panicked or ended");
     }
 }

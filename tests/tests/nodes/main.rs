@@ -1,0 +1,44 @@
+//! The whole of weir in front of a simulated apiserver with its shards on nodes of their own: all scenarios of the target
+//! `simulated`, which have the same results here, and what becomes of clients when nodes are killed, hang, lag or come back.
+//!
+//! The nodes run in threads of this process, not in processes of their own, so that a test can look at them and a fault hits
+//! at a known moment; between them and the proxy everything is as between processes.
+
+#[cfg(test)]
+use scenarios::{client, faults, plans, stream, truth, watcher, world};
+
+#[cfg(test)]
+mod deaths;
+#[cfg(test)]
+mod fleet;
+#[cfg(test)]
+mod relay;
+#[cfg(test)]
+mod silence;
+#[cfg(test)]
+mod views;
+
+/// The scenarios, which find the fleet of this target in place of their own.
+#[cfg(test)]
+#[path = "../simulated"]
+mod scenarios {
+    pub(crate) mod client;
+    pub(crate) mod faults;
+    pub(crate) mod forms;
+    pub(crate) mod fresh;
+    pub(crate) mod lists;
+    pub(crate) mod loading;
+    pub(crate) mod options;
+    pub(crate) mod passing;
+    pub(crate) mod plans;
+    pub(crate) mod restores;
+    pub(crate) mod rights;
+    pub(crate) mod shards;
+    pub(crate) mod slow;
+    pub(crate) mod stream;
+    pub(crate) mod truth;
+    pub(crate) mod watcher;
+    pub(crate) mod watches;
+    pub(crate) mod windows;
+    pub(crate) mod world;
+}
