@@ -12,6 +12,8 @@ mod deaths;
 #[cfg(test)]
 mod fleet;
 #[cfg(test)]
+mod kinds;
+#[cfg(test)]
 mod relay;
 #[cfg(test)]
 mod silence;
