@@ -1,5 +1,4 @@
-//! A mirror in this process that is fed by hand: ring, nodes, merges and hubs as weir runs them, without upstream and
-//! without HTTP.
+//! A mirror in this process that is fed by hand: nodes, merges and hubs as weir runs them, without a feed, upstream and HTTP.
 
 use std::sync::Arc;
 
@@ -15,11 +14,7 @@ use weir_proxy::hub::fanout::Fanout;
 use weir_proxy::hub::follow::Follower;
 use weir_proxy::shards::Shards;
 use weir_proxy::shards::snapshot::Snapshot;
-use weir_shard_node::feed::handle::FeedHandle;
-use weir_shard_node::feed::prove;
-use weir_shard_node::feed::ring::SubscriberId;
 use weir_shard_node::node::cell::NodeCell;
-use weir_shard_node::subscriber;
 
 use crate::pods::PodMirror;
 
@@ -33,11 +28,30 @@ const WATCH_SECONDS: u64 = 3_600;
 #[derive(Clone, Debug)]
 pub struct Mirrored {
     /// Where messages are pushed.
-    pub feed: Arc<FeedHandle>,
+    pub feed: Hand,
     /// The shards.
     pub nodes: Vec<Arc<NodeCell>>,
     /// Merges and hubs.
     pub fanout: Arc<Fanout>,
+}
+
+/// Feeds every shard by hand, one after the other, in the caller's own task.
+#[derive(Clone, Debug)]
+pub struct Hand {
+    nodes: Vec<Arc<NodeCell>>,
+    started: Instant,
+}
+
+// === impl Hand ===
+
+impl Hand {
+    /// Gives a message to all shards.
+    pub fn push(&self, message: &FeedMessage) {
+        for node in &self.nodes {
+            let taken = node.on_feed(message.narrowed(&node.slots()), self.started.elapsed());
+            taken.expect("what is pushed leaves no gap");
+        }
+    }
 }
 
 // === impl Mirrored ===
@@ -45,21 +59,16 @@ pub struct Mirrored {
 impl Mirrored {
     /// An empty mirror of so many shards. Nothing moves until [`Mirrored::start`].
     pub fn new(shards: usize, bounds: WindowBounds) -> Self {
-        let (questions, _) = prove::questions();
         let nodes: Vec<_> = (0..shards)
             .map(|index| Arc::new(NodeCell::new(SlotSet::of_shard(index, shards), bounds)))
             .collect();
         let fanout = Arc::new(Fanout::new(Shards::local(nodes.clone())));
-        Self { feed: Arc::new(FeedHandle::new(questions)), nodes, fanout }
+        let feed = Hand { nodes: nodes.clone(), started: Instant::now() };
+        Self { feed, nodes, fanout }
     }
 
     /// Starts the tasks that carry messages.
     pub fn start(&self, lifecycle: &Lifecycle) {
-        let started = Instant::now();
-        for (index, node) in self.nodes.iter().enumerate() {
-            let carry = subscriber::run(self.feed.clone(), node.clone(), SubscriberId(index as u64), started);
-            lifecycle.spawn_critical(format!("shard {index}"), carry);
-        }
         lifecycle.spawn_critical("fan-out", self.fanout.clone().run());
     }
 

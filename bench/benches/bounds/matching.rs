@@ -148,7 +148,7 @@ async fn followed(table: &mut Table, pods: &PodMirror) -> Result<()> {
     let (lifecycle, mirror) = (Lifecycle::new(), Mirrored::new(SHARDS, BOUNDS));
     mirror.start(&lifecycle);
     for message in list(LISTED_AT, pods.objects(PODS, LISTED_AT, SIZE).into_iter()) {
-        mirror.feed.push(message);
+        mirror.feed.push(&message);
     }
     mirror.reached(LISTED_AT).await;
     let before = Memory::now()?;
@@ -156,7 +156,7 @@ async fn followed(table: &mut Table, pods: &PodMirror) -> Result<()> {
         (0..INTERESTS).map(|number| mirror.fanout.follow(&pods.of_node(PodNumber(number)))).collect();
     // A bookmark of upstream's behind all registrations: once it is through, so are they.
     let behind = LISTED_AT.next();
-    mirror.feed.push(FeedMessage::Statement(weir_core::Statement::nothing(
+    mirror.feed.push(&FeedMessage::Statement(weir_core::Statement::nothing(
         weir_core::SourceId(1),
         LISTED_AT,
         behind,

@@ -79,7 +79,7 @@ impl Side {
         let mirror = Mirrored::new(shards, WindowBounds::default());
         mirror.start(lifecycle);
         for message in list(LISTED_AT, objects.iter().cloned()) {
-            mirror.feed.push(message);
+            mirror.feed.push(&message);
         }
         mirror.reached(LISTED_AT).await;
         let body = mirror.watch(pods, (&Arc::new(Interest::everything()), LISTED_AT), None);
@@ -100,7 +100,7 @@ impl Side {
             let message = FeedMessage::Statement(puts(after, [object]));
             due.tick().await;
             self.pushed.lock().unwrap_or_else(PoisonError::into_inner).push_back(Instant::now());
-            self.mirror.feed.push(message);
+            self.mirror.feed.push(&message);
         }
     }
 

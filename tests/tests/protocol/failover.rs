@@ -12,6 +12,7 @@ fn under_way(script: &Script, node: usize) -> Vec<&'static str> {
         ToNode::Open(_) => "open",
         ToNode::Close(_) => "close",
         ToNode::Credit(..) => "credit",
+        ToNode::OpenNames(..) | ToNode::Names(_) => "names",
     });
     words.collect()
 }
