@@ -3,9 +3,13 @@
 //! next; clients run in further ones. A broken bound that does not depend on the machine ends with exit code 1.
 
 mod fan_in;
+mod frontiers;
 mod matching;
 mod memory;
+mod node_memory;
 mod readers;
+mod replay;
+mod roles;
 mod shards;
 mod workers;
 
@@ -26,7 +30,8 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 pub static MALLOC_CONF: &[u8] = b"background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:0\0";
 
 /// The measurements, in the order in which they run.
-const ALL: [&str; 5] = ["memory", "fan-in", "matching", "slow-readers", "shards"];
+const ALL: [&str; 8] =
+    ["memory", "fan-in", "matching", "slow-readers", "shards", "node-memory", "frontiers", "replay"];
 
 fn main() -> ExitCode {
     // Cargo adds --bench; options are for the harness that this is not.
@@ -67,8 +72,15 @@ fn one(name: &str, rest: &[String]) -> Result<bool> {
             "matching" => matching::measure().await,
             "slow-readers" => readers::measure().await,
             "shards" => shards::measure().await,
+            "node-memory" => node_memory::measure().await,
+            "frontiers" => frontiers::measure().await,
+            "replay" => replay::measure().await,
             "watchers" => fan_in::watchers(rest).await,
             "readers" => readers::readers(rest).await,
+            "node" => roles::node(rest).await,
+            "nodes" => roles::nodes(rest).await,
+            "proxies" => roles::proxies(rest).await,
+            "replayer" => replay::replayer(rest).await,
             other => bail!("there is no measurement {other:?}; there are {}", ALL.join(", ")),
         }
     })

@@ -1,5 +1,5 @@
-//! The other process of a measurement: a load client, which says in lines what it has done and is told in lines to go on.
-//! It ends with its standard input, so that it never outlives the measurement.
+//! The other process of a measurement: a load client, or a process of weir, which says in lines what it has done and is told
+//! in lines to go on. It ends with its standard input, so that it never outlives the measurement.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -21,10 +21,16 @@ pub(crate) struct Worker {
 impl Worker {
     /// Starts this program in another role, as a client of weir.
     pub(crate) fn start(role: &str, served: &Served, arguments: &[String]) -> Result<Self> {
+        let mut all = vec![served.address.to_string(), served.ca_file.display().to_string()];
+        all.extend_from_slice(arguments);
+        Self::of_role(role, &all)
+    }
+
+    /// Starts this program in another role.
+    pub(crate) fn of_role(role: &str, arguments: &[String]) -> Result<Self> {
         let mut command = Command::new(crate::this_program()?);
-        command.arg(role).arg(served.address.to_string()).arg(&served.ca_file).args(arguments);
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("start a client")?;
+        command.arg(role).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().with_context(|| format!("start {role}"))?;
         let (input, output) = (child.stdin.take(), child.stdout.take().map(BufReader::new));
         Ok(Self { child, input, output })
     }
@@ -50,6 +56,13 @@ impl Worker {
         Ok(writeln!(input, "{word}")?)
     }
 
+    /// Tells the client to go on, and waits for the numbers that it says then.
+    pub(crate) async fn ask(&mut self, word: &'static str) -> Result<Vec<u64>> {
+        self.tell(word)?;
+        let said = self.said(word).await?;
+        Ok(said.split_whitespace().map(str::parse).collect::<Result<_, _>>()?)
+    }
+
     /// Tells the client to end, and waits for it.
     pub(crate) async fn end(mut self) -> Result<()> {
         drop(self.input.take());
@@ -70,6 +83,13 @@ pub(crate) async fn told(word: &'static str) -> Result<()> {
     let mut line = String::new();
     let line = spawn_blocking(move || std::io::stdin().read_line(&mut line).map(|_| line)).await??;
     if line.trim() == word { Ok(()) } else { bail!("told {line:?} where {word:?} was due") }
+}
+
+/// The next line of the measurement; `None` once it tells the client to end.
+pub(crate) async fn next_told() -> Result<Option<String>> {
+    let mut line = String::new();
+    let line = spawn_blocking(move || std::io::stdin().read_line(&mut line).map(|_| line)).await??;
+    Ok(line.ends_with('\n').then(|| line.trim().to_owned()))
 }
 
 /// Waits until the measurement tells the client to end.
