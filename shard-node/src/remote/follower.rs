@@ -118,7 +118,13 @@ impl Follower {
         if self.cell.window().is_some() {
             return Vec::new();
         }
-        warm::donors(&self.nodes, &self.mirror, &self.cell.slots()).await
+        let slots = self.cell.slots();
+        let donors = warm::donors(&self.nodes, &self.mirror, &slots).await;
+        if !donors.is_empty() {
+            return donors;
+        }
+        // A replica that was too busy to say what it has is worth a second question: without it upstream is asked for a list.
+        warm::donors(&self.nodes, &self.mirror, &slots).await
     }
 
     /// One feed, and whatever it is left for while it can be read. Returns whom to try first next.
