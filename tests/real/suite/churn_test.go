@@ -17,7 +17,8 @@ const (
 	writesPerSecond = 200
 	writers         = 12
 	namesPerWriter  = 8                   // each writer has names of its own, so it knows which of its objects exist
-	slowestRate     = writesPerSecond / 4 // with a process for each part of weir, a small machine reaches no more
+	slowestRate     = writesPerSecond / 2
+	slowestByParts  = writesPerSecond / 4 // ten processes of weir share the cores with the writers
 )
 
 // churn writes into the namespaces of a wave: both kinds, creations, changes, deletions, at an even rate.
