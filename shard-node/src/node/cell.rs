@@ -195,12 +195,13 @@ impl Outbox {
             && last.events().is_empty()
             && said.events().is_empty()
         {
+            // Whoever has not taken that one yet has been woken for it.
             let joined = Statement::nothing(said.source(), last.after(), said.to());
             messages.pop_back();
             messages.push_back(FromNode::Said(joined));
-        } else {
-            messages.push_back(message);
+            return;
         }
+        messages.push_back(message);
         drop(messages);
         self.wake.notify_one();
     }
