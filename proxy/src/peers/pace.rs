@@ -4,7 +4,9 @@
 
 use std::collections::BTreeMap;
 
-/// Steps of silence, in each of which three quarters of the others were heard, after which a node is left.
+use weir_daemon::members::others_went_on;
+
+/// Steps of silence, in each of which the others went on, after which a node is left.
 const MAX_SILENT: u32 = 4;
 
 /// What was heard of each node so far.
@@ -35,7 +37,7 @@ impl Pace {
             let before = self.nodes.entry(*node).or_default();
             if is_new || before.beats != *count {
                 *before = Heard { beats: *count, silent: 0 };
-            } else if heard > 0 && heard * 4 >= (beats.len() - 1) * 3 {
+            } else if others_went_on(heard, beats.len() - 1) {
                 before.silent += 1;
                 if before.silent >= MAX_SILENT {
                     hanging.push(*node);

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use weir_core::{GroupVersionResource, History, ResourceVersion};
-use weir_daemon::members::NodeAddress;
+use weir_daemon::members::{NodeAddress, others_went_on};
 use weir_proto::read::MirrorWindow;
 
 /// Rounds in which nearly all others answered while a node did not: 1 s after the one that asked it.
@@ -46,7 +46,7 @@ impl Pulse {
             let others_answered = answered - usize::from(std::mem::take(&mut seen.has_answered));
             if seen.is_asked {
                 seen.rounds += 1;
-                seen.rounds_of_others += u32::from(others > 0 && others_answered * 4 >= others * 3);
+                seen.rounds_of_others += u32::from(others_went_on(others_answered, others));
             } else {
                 seen.is_asked = true;
                 due.push(address.clone());
