@@ -4,10 +4,14 @@
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::Notify;
+use weir_core::interest::{Interest, Scope};
 use weir_core::message::{
-    CountRequest, InterestEvent, LogRequest, SnapshotChunk, SnapshotRequest, ToNode, Unanswered,
+    CountRequest, InterestEvent, LogRequest, SnapshotChunk, SnapshotRequest, SnapshotStart, ToNode,
+    Unanswered,
 };
+use weir_core::selector::LabelSelector;
 use weir_core::statement::Statement;
+use weir_core::{History, Object, ObjectKey, ResourceVersion, SlotSet};
 use weir_shard_node::node::SessionId;
 use weir_shard_node::node::cell::{NodeCell, Outbox};
 
@@ -73,6 +77,31 @@ impl Link {
             Self::Local(LocalLink { cell, .. }) => cell.snapshot(request),
             Self::Remote(mirror) => mirror.snapshot(request).await,
         }
+    }
+
+    /// One object as it was at `at`, if it is of these slots.
+    pub async fn get(
+        &self,
+        (history, slots): (History, &SlotSet),
+        key: &ObjectKey,
+        at: ResourceVersion,
+    ) -> Result<Option<Arc<Object>>, Unanswered> {
+        let mirror = match self {
+            Self::Local(LocalLink { cell, .. }) => return cell.get(history, key, at),
+            Self::Remote(mirror) => mirror,
+        };
+        let namespace = Some(key.namespace()).filter(|namespace| !namespace.is_empty());
+        let scope = Scope { namespace: namespace.map(Arc::from), name: Some(key.name().into()) };
+        let request = SnapshotRequest {
+            history,
+            interest: Arc::new(Interest::new(scope, LabelSelector::everything(), Vec::new(), None)),
+            slots: *slots,
+            at,
+            from: Some(SnapshotStart::At(key.as_str().into())),
+            max_objects: 1,
+        };
+        let found = mirror.snapshot(&request).await?.objects;
+        Ok(found.into_iter().find(|object| object.key() == key))
     }
 
     /// A piece of the log of an interest.

@@ -7,13 +7,10 @@ pub mod snapshot;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use futures_util::future::try_join_all;
-use parking_lot::RwLock;
 use weir_core::interest::{Interest, Scope};
-use weir_core::message::{
-    CountRequest, InterestEvent, LogRequest, SnapshotRequest, SnapshotStart, Unanswered,
-};
-use weir_core::selector::LabelSelector;
+use weir_core::message::{CountRequest, InterestEvent, LogRequest, SnapshotStart, Unanswered};
 use weir_core::statement::Statement;
 use weir_core::window::Window;
 use weir_core::{History, Object, ObjectKey, ResourceVersion, SlotSet};
@@ -30,7 +27,7 @@ pub struct Shards(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     slots: Vec<SlotSet>,
-    links: RwLock<BTreeMap<NodeIndex, Link>>,
+    links: ArcSwap<BTreeMap<NodeIndex, Link>>,
 }
 
 // === impl Shards ===
@@ -38,36 +35,44 @@ struct Inner {
 impl Shards {
     /// Over these shards, without nodes so far.
     pub fn new(slots: Vec<SlotSet>) -> Self {
-        Self(Arc::new(Inner { slots, links: RwLock::default() }))
+        Self(Arc::new(Inner { slots, links: ArcSwap::default() }))
     }
 
     /// Each shard on a node in this process.
     pub fn local(cells: Vec<Arc<weir_shard_node::node::cell::NodeCell>>) -> Self {
         let shards = Self::new(cells.iter().map(|cell| cell.slots()).collect());
         for (index, cell) in cells.into_iter().enumerate() {
-            shards.add(NodeIndex(index), Link::local(cell));
+            shards.add(NodeIndex(index), &Link::local(cell));
         }
         shards
     }
 
     /// Adds a node.
-    pub fn add(&self, node: NodeIndex, link: Link) {
-        self.0.links.write().entry(node).or_insert(link);
+    pub fn add(&self, node: NodeIndex, link: &Link) {
+        self.0.links.rcu(|links| {
+            let mut links = BTreeMap::clone(links);
+            links.entry(node).or_insert_with(|| link.clone());
+            links
+        });
     }
 
     /// Removes a node.
     pub fn remove(&self, node: NodeIndex) {
-        self.0.links.write().remove(&node);
+        self.0.links.rcu(|links| {
+            let mut links = BTreeMap::clone(links);
+            links.remove(&node);
+            links
+        });
     }
 
     /// The nodes.
-    pub fn links(&self) -> Vec<(NodeIndex, Link)> {
-        self.0.links.read().iter().map(|(node, link)| (*node, link.clone())).collect()
+    pub fn links(&self) -> Arc<BTreeMap<NodeIndex, Link>> {
+        self.0.links.load_full()
     }
 
     /// A node.
     pub fn link(&self, node: NodeIndex) -> Option<Link> {
-        self.0.links.read().get(&node).cloned()
+        self.0.links.load().get(&node).cloned()
     }
 
     /// The slots of each shard.
@@ -96,7 +101,7 @@ impl Shards {
 
     /// What the replicas of each shard can answer, in the latest history.
     fn standing(&self) -> Option<(History, Vec<Vec<Standing>>)> {
-        let standing: Vec<Standing> = self.0.links.read().values().filter_map(Link::standing).collect();
+        let standing: Vec<Standing> = self.0.links.load().values().filter_map(Link::standing).collect();
         let history = standing.iter().map(|standing| standing.history).max()?;
         let shards = self.0.slots.iter().map(|slots| {
             let serves = |standing: &&Standing| standing.history == history && standing.slots.covers(slots);
@@ -108,10 +113,9 @@ impl Shards {
 
     /// The replicas of a shard, those that say that they can answer for `at` first. Where several can, they take turns.
     fn replicas(&self, slots: &SlotSet, at: ResourceVersion) -> Vec<Link> {
-        let links = self.0.links.read();
+        let links = self.0.links.load();
         let serves = |link: &&Link| link.standing().is_some_and(|standing| standing.slots.covers(slots));
         let mut replicas: Vec<Link> = links.values().filter(serves).cloned().collect();
-        drop(links);
         if replicas.len() > 1 {
             let turn = rand::random_range(0..replicas.len());
             replicas.rotate_left(turn);
@@ -159,27 +163,8 @@ impl Shards {
     /// One object as it was at `at`.
     pub async fn get(&self, key: &ObjectKey, at: ResourceVersion) -> Result<Option<Arc<Object>>, Unanswered> {
         let history = self.history().ok_or(Unanswered::Empty)?;
-        let is_namespaced = !key.namespace().is_empty();
-        let scope =
-            Scope { namespace: is_namespaced.then(|| key.namespace().into()), name: Some(key.name().into()) };
-        let interest = Arc::new(Interest::new(scope, LabelSelector::everything(), Vec::new(), None));
-        let request = |slots: SlotSet| SnapshotRequest {
-            history,
-            interest: interest.clone(),
-            slots,
-            at,
-            from: Some(SnapshotStart::At(key.as_str().into())),
-            max_objects: 1,
-        };
-        let of_shard = |slots: &SlotSet| {
-            let (slots, request) = (*slots, request(*slots));
-            async move {
-                let answer = self.ask((&slots, at), |link| {
-                    let request = request.clone();
-                    async move { link.snapshot(&request).await }
-                });
-                Ok::<_, Unanswered>(answer.await?.objects.into_iter().find(|object| object.key() == key))
-            }
+        let of_shard = |slots| {
+            self.ask((slots, at), move |link| async move { link.get((history, slots), key, at).await })
         };
         let found = try_join_all(self.0.slots.iter().map(of_shard)).await?;
         Ok(found.into_iter().flatten().next())

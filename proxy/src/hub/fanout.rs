@@ -127,13 +127,17 @@ impl Fanout {
 
     /// Hands what the nodes have said to the merges.
     fn hear(&self) {
-        for (node, link) in self.shards.links() {
-            for said in link.take(&self.wake) {
-                let mut state = self.state.lock();
+        for (node, link) in self.shards.links().iter() {
+            let said = link.take(&self.wake);
+            if said.is_empty() {
+                continue;
+            }
+            let mut state = self.state.lock();
+            for said in said {
                 let outputs = match said {
-                    Said::Up(slots) => state.merges.on_session(node, slots),
-                    Said::Node(message) => state.merges.on_node(node, message),
-                    Said::Down => state.merges.on_session_lost(node),
+                    Said::Up(slots) => state.merges.on_session(*node, slots),
+                    Said::Node(message) => state.merges.on_node(*node, message),
+                    Said::Down => state.merges.on_session_lost(*node),
                 };
                 self.carry(&mut state, outputs);
             }

@@ -62,7 +62,7 @@ impl Told {
             }
             for peer in peers.iter().filter(|peer| !known.contains(&peer.index())) {
                 let mirror = peer.mirror(&self.resource, self.fanout.wake());
-                self.fanout.shards().add(NodeIndex(peer.index()), Link::Remote(mirror.clone()));
+                self.fanout.shards().add(NodeIndex(peer.index()), &Link::Remote(mirror.clone()));
                 telling.push(self.listen(mirror));
             }
             known = peers.iter().map(|peer| peer.index()).collect();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use futures_util::future::try_join_all;
 use weir_core::interest::Interest;
-use weir_core::message::{SnapshotRequest, SnapshotStart, Unanswered};
+use weir_core::message::{SnapshotChunk, SnapshotRequest, SnapshotStart, Unanswered};
 use weir_core::{History, Object, ResourceVersion, SlotSet};
 
 use super::Shards;
@@ -146,7 +146,7 @@ impl Part {
         &mut self,
         shards: &Shards,
         request: &mut SnapshotRequest,
-    ) -> Result<weir_core::message::SnapshotChunk, Unanswered> {
+    ) -> Result<SnapshotChunk, Unanswered> {
         if let Some(link) = &self.link {
             request.max_objects = self.max_of(link);
             match link.snapshot(request).await {
@@ -154,22 +154,13 @@ impl Part {
                 Err(_) => self.link = None,
             }
         }
-        let mut refusal = Unanswered::Empty;
-        for link in shards.replicas(&self.of, request.at) {
-            request.max_objects = self.max_of(&link);
-            match link.snapshot(request).await {
-                Ok(chunk) => {
-                    self.link = Some(link);
-                    return Ok(chunk);
-                }
-                Err(unanswered) => {
-                    if !matches!(refusal, Unanswered::TooOld { .. }) {
-                        refusal = unanswered;
-                    }
-                }
-            }
-        }
-        Err(refusal)
+        let answer = shards.ask((&self.of, request.at), |link| {
+            let request = SnapshotRequest { max_objects: self.max_of(&link), ..request.clone() };
+            async move { Ok((link.snapshot(&request).await?, link)) }
+        });
+        let (chunk, link) = answer.await?;
+        self.link = Some(link);
+        Ok(chunk)
     }
 
     fn max_of(&self, link: &Link) -> usize {

@@ -96,7 +96,7 @@ impl Scene {
         peers.follow(&[honest_node.address.clone(), hostile.address.clone()]);
         for peer in peers.all() {
             let mirror = peer.mirror(&pods(), fanout.wake());
-            fanout.shards().add(NodeIndex(peer.index()), Link::Remote(mirror));
+            fanout.shards().add(NodeIndex(peer.index()), &Link::Remote(mirror));
         }
         let mut honest = honest_node.welcome(SlotSet::ALL).await;
         assert!(matches!(honest.hear().await, ToNode::Attach(resource) if resource == pods()));
