@@ -3,7 +3,9 @@
 //!
 //! Losing the session is losing the node: every mirror goes on elsewhere, and what was asked of it is asked of others.
 
-use std::collections::{HashMap, VecDeque};
+mod outgoing;
+
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -24,6 +26,7 @@ use weir_proto::wire::feed_client::FeedClient;
 use weir_proto::wire::shard_client::ShardClient;
 use weir_proto::{Encoded, ProtocolError, Spoken, wire};
 
+use self::outgoing::Outgoing;
 use super::remote::RemoteMirror;
 
 /// Waits between two tries to reach a node.
@@ -80,35 +83,9 @@ struct State {
     numbers: HashMap<MirrorNumber, Arc<RemoteMirror>>,
 }
 
-/// What waits to be said to the node. Its length is bounded by what the mirrors have open: an open, a close and half a credit
-/// each, and one change for a name set.
-#[derive(Debug, Default)]
-struct Outgoing {
-    messages: Mutex<VecDeque<wire::ToNode>>,
-    wake: Notify,
-}
-
 /// As long as it lives, the node may be spoken to. Dropping what a node says ends a session on this side only: the node
 /// would keep it, with all its registrations, until what is said to it ends too.
 type Speaking = oneshot::Sender<()>;
-
-// === impl Outgoing ===
-
-impl Outgoing {
-    fn push(&self, message: &ToNode) {
-        self.messages.lock().push_back(message.into());
-        self.wake.notify_one();
-    }
-
-    async fn next(&self) -> wire::ToNode {
-        loop {
-            if let Some(message) = self.messages.lock().pop_front() {
-                return message;
-            }
-            self.wake.notified().await;
-        }
-    }
-}
 
 // === impl Peer ===
 

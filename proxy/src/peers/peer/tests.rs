@@ -52,7 +52,7 @@ fn flush(peer: &Peer, parts: Vec<NodeSaid>) {
 /// What waits to be said.
 fn said(peer: &Peer) -> Vec<ToNode> {
     let outgoing = peer.state.lock().outgoing.clone().unwrap();
-    let waiting = std::mem::take(&mut *outgoing.messages.lock());
+    let waiting = outgoing.take();
     waiting.into_iter().map(|message| message.try_into().unwrap()).collect()
 }
 
