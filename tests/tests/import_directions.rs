@@ -85,16 +85,22 @@ const FLOWS: [(&str, Flow); 2] = [
 ];
 
 /// The synchronous types: messages and a time in, messages out.
-const SYNCHRONOUS: [&str; 9] = [
+const SYNCHRONOUS: [&str; 15] = [
     "core/src",
     "shard-node/src/store.rs",
     "shard-node/src/store",
     "shard-node/src/node.rs",
     "shard-node/src/node",
     "shard-node/src/feed/ring.rs",
+    "shard-node/src/feed/ring",
     "shard-node/src/feed/plan.rs",
+    "shard-node/src/nodes/pulse.rs",
     "proxy/src/merge.rs",
     "proxy/src/merge",
+    "proxy/src/hub/lag.rs",
+    "proxy/src/peers/pace.rs",
+    "proxy/src/peers/names.rs",
+    "proxy/src/peers/names/set.rs",
 ];
 
 /// Beside them, under the same roof: the task side, which may wait.

@@ -204,6 +204,11 @@ impl Fleet {
         }
     }
 
+    /// Connections that the proxy opens when bulk is first asked for, and keeps: one a node, of which dialing makes a task.
+    pub(crate) fn kept_connections(&self) -> usize {
+        self.nodes.len()
+    }
+
     /// No task of a node that runs has panicked, or ended without being told.
     pub(crate) fn check(&self) {
         for node in &self.nodes {

@@ -20,10 +20,7 @@ fn under_way(script: &Script, node: usize) -> Vec<&'static str> {
 /// Two shards with two replicas each. The event at 2 of shard 0 waits for shard 1, which is at 1.
 fn one_waits() -> (Script, weir_proxy::merge::InterestId) {
     let (mut script, id) = Script::replicated(2, 8);
-    script.write(0, "a");
-    script.feed(0, 2);
-    script.hear(0);
-    assert!(script.released.is_empty());
+    script.let_one_wait();
     (script, id)
 }
 

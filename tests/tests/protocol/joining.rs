@@ -163,10 +163,7 @@ fn one_waits() -> (Script, weir_proxy::merge::InterestId) {
     let mut script = Script::new(2, 8);
     let id = script.open(1);
     (0..2).for_each(|node| script.talk(node));
-    script.write(0, "a");
-    script.feed(0, 2);
-    script.hear(0);
-    assert!(script.released.is_empty());
+    script.let_one_wait();
     (script, id)
 }
 

@@ -124,6 +124,14 @@ impl Script {
         }
     }
 
+    /// An event of node 0 at 2 comes, and waits for whatever else holds a part of the interest.
+    pub(crate) fn let_one_wait(&mut self) {
+        self.write(0, "a");
+        self.feed(0, 2);
+        self.hear(0);
+        assert!(self.released.is_empty());
+    }
+
     /// The node hears all that happened up to `to`, as one statement from where it is.
     pub(crate) fn feed(&mut self, node: usize, to: u64) {
         let after = self.frontier(node);
