@@ -1,5 +1,8 @@
-//! The proxy: shards → merge → hub → http. It terminates client HTTP, authorizes, merges the shards of each mirror into
-//! one order and streams; it holds no objects. What it does not serve itself it passes through.
+//! The proxy: peers → link → shards → merge → hub → http. It terminates client HTTP, authorizes, merges the shards of each
+//! mirror into one order and streams; it holds no objects. What it does not serve itself it passes through.
+//!
+//! `peers` are the shard nodes in other processes, `link` is one node of one mirror, here or there, and `shards` asks one
+//! replica of each shard; `mirror` puts these together for one resource. `drain` ends clients one after the other.
 
 pub mod auth;
 pub mod drain;
