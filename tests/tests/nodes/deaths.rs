@@ -154,6 +154,8 @@ async fn ds05_without_a_node_for_a_shard_nobody_is_given_a_part_for_the_whole() 
         world.fleet.revive(index).await;
     }
     world.fleet.ready().await;
+    // Until the proxy has tried again there is a hole for it, and 503 is right.
+    world.until("the hole is gone", || world.fleet.peers.holes().is_empty()).await;
     world.mirrored(&Choice::all(&pods).path("resourceVersion=0")).await;
     world.churn(10);
     for saw in finish(&world, &pods, watchers).await {
