@@ -16,7 +16,7 @@ import (
 const (
 	writesPerSecond = 200
 	writers         = 12
-	namesPerWriter  = 8                   // each writer has names of its own, so it knows which of its objects exist
+	namesPerWriter  = 8 // each writer has names of its own, so it knows which of its objects exist
 	slowestRate     = writesPerSecond / 2
 	slowestByParts  = writesPerSecond / 4 // ten processes of weir share the cores with the writers
 )
