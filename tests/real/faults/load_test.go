@@ -100,7 +100,7 @@ func (l *load) startReaders(t *testing.T, endpoints []client.Endpoint, p pace) {
 	l.reads.Go(func() { l.keepJudging(ctx) })
 	for _, w := range l.watchers {
 		eventually(t, w.String()+" has begun", patience, func() error {
-			if s := w.snapshot(); s.At == 0 {
+			if s := w.snapshot(); s.At == 0 || s.Streams == 0 {
 				return fmt.Errorf("%+v", s)
 			}
 			return nil
