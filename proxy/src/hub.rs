@@ -13,6 +13,8 @@ use std::collections::VecDeque;
 use weir_core::ResourceVersion;
 use weir_core::message::InterestEvent;
 
+use crate::merge::End;
+
 /// How much a hub keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HubBounds {
@@ -20,13 +22,6 @@ pub struct HubBounds {
     pub max_events: usize,
     /// At most this many bytes of objects, most of which the stores hold anyway.
     pub max_bytes: usize,
-}
-
-/// Why an interest ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// Its clients must list again.
-    TooOld,
 }
 
 /// The merged log of one interest.

@@ -29,7 +29,7 @@ use nodes::Nodes;
 use one::{Buffered, Merge};
 use range::Range;
 
-pub use words::{Asked, CREDIT, InterestId, NodeIndex, Output, ShardIndex};
+pub use words::{Asked, CREDIT, End, InterestId, NodeIndex, Output, ShardIndex};
 
 /// All open interests of one mirror.
 #[derive(Debug)]
@@ -347,9 +347,9 @@ impl Merges {
         outputs
     }
 
-    fn end(&mut self, id: InterestId) -> Vec<Output> {
+    fn end(&mut self, id: InterestId, why: End) -> Vec<Output> {
         let mut outputs = self.close(id);
-        outputs.push(Output::TooOld(id));
+        outputs.push(Output::Ended(id, why));
         outputs
     }
 }

@@ -250,10 +250,10 @@ impl Fanout {
                         leased.cell.push(events);
                     }
                 }
-                Output::TooOld(id) => {
+                Output::Ended(id, why) => {
                     if let Some(Leased { cell, .. }) = state.by_id.remove(&id) {
                         state.open.remove(&cell.interest);
-                        cell.end(End::TooOld);
+                        cell.end(why);
                     }
                 }
                 Output::Restored(highest) => {
@@ -311,6 +311,11 @@ impl Lease {
     pub async fn changed(&mut self) {
         // The sender lives in the cell that the lease holds, so the channel cannot close.
         let _ = self.added.changed().await;
+    }
+
+    /// A share of the interest's hub as it is now: where this one has ended, of another one.
+    pub fn again(&self) -> Option<Self> {
+        self.cell.as_ref().map(|cell| self.fanout.follow(&cell.interest))
     }
 
     /// What is followed.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
+use tokio::time::Instant;
 use weir_core::message::{InterestEvent, LogRequest, Unanswered};
 use weir_core::statement::Progress;
 use weir_core::{History, ResourceVersion, SlotSet};
@@ -13,8 +14,15 @@ use super::fanout::Lease;
 use super::{End, Read};
 use crate::merge::ShardIndex;
 
-/// How long a log that could not be read is left alone.
-const REPLAY_AGAIN: Duration = Duration::from_millis(20);
+#[cfg(test)]
+mod tests;
+
+/// How long a log that could not be read, or a window that is none, is left alone.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// The longest pause between two looks whether all shards can answer again.
+const LOOK_LIMIT: Duration = Duration::from_millis(320);
+/// How long it may take until all shards can answer again after a hub has ended.
+const JUDGE_LIMIT: Duration = Duration::from_secs(10);
 /// Events handed over in one go.
 const MAX_EVENTS: usize = 256;
 
@@ -66,9 +74,9 @@ impl Follower {
 
     /// What comes next; waits only for the logs of shards. Dropping the future loses nothing.
     pub async fn advance(&mut self) -> Next {
-        let frontier = self.lease.frontier();
+        let mut deadline = None;
         loop {
-            let before = self.cursor;
+            let (frontier, before) = (self.lease.frontier(), self.cursor);
             match self.lease.read(self.cursor, MAX_EVENTS) {
                 Read::Events(events) => {
                     self.cursor = events.last().map_or(self.cursor, |event| event.rv);
@@ -81,18 +89,47 @@ impl Follower {
                     self.replay = None;
                     return Next::Nothing(self.cursor);
                 }
-                Read::Ended(end) => return Next::Ended(end),
+                Read::Ended(end) => {
+                    let deadline = *deadline.get_or_insert_with(|| Instant::now() + JUDGE_LIMIT);
+                    if !self.goes_on_after(end, deadline).await {
+                        return Next::Ended(end);
+                    }
+                }
                 Read::Behind(floor) => match self.replay_to(floor).await {
                     Ok(events) if !events.is_empty() => return Next::Events(events),
                     Ok(_) if self.cursor > before => {}
                     Err(Unanswered::TooOld { .. } | Unanswered::NotMine) => return Next::Ended(End::TooOld),
                     // A replica that is behind comes there, and a shard without one gets one, or the interest ends.
                     Ok(_) | Err(Unanswered::NotReached { .. } | Unanswered::Empty) => {
-                        tokio::time::sleep(REPLAY_AGAIN).await;
+                        tokio::time::sleep(LOOK_AGAIN).await;
                     }
                 },
             }
         }
+    }
+
+    /// The hub has ended because somebody's position was too old, which need not be this client's: one that has listed since
+    /// goes on with another hub. Judged once all shards can answer in one window, for they begin anew one after the other.
+    async fn goes_on_after(&mut self, end: End, deadline: Instant) -> bool {
+        let mut pause = LOOK_AGAIN;
+        while end == End::TooOld && Instant::now() < deadline && self.history.is_some() {
+            // A floor may be some moments old; without a pause it would be looked at again at once.
+            tokio::time::sleep(pause).await;
+            pause = LOOK_LIMIT.min(pause * 2);
+            let shards = self.lease.shards();
+            let (history, window) = (shards.history(), shards.window());
+            if history.is_some() && history != self.history {
+                return false;
+            }
+            let Some(window) = window else { continue };
+            if self.cursor < window.floor {
+                return false;
+            }
+            let Some(lease) = self.lease.again() else { return false };
+            (self.lease, self.replay) = (lease, None);
+            return true;
+        }
+        false
     }
 
     /// Waits until there may be more.

@@ -4,7 +4,7 @@
 use weir_core::message::{OpenId, ToNode};
 use weir_core::{History, ResourceVersion, SlotSet};
 
-use super::{InterestId, Merges, NodeIndex, Output, ShardIndex};
+use super::{End, InterestId, Merges, NodeIndex, Output, ShardIndex};
 
 // === impl Merges ===
 
@@ -74,7 +74,7 @@ impl Merges {
         self.frontier = ResourceVersion::ZERO;
         let highest = std::mem::take(&mut self.highest).max(highest);
         let ids: Vec<InterestId> = self.merges.keys().copied().collect();
-        let mut outputs: Vec<Output> = ids.into_iter().flat_map(|id| self.end(id)).collect();
+        let mut outputs: Vec<Output> = ids.into_iter().flat_map(|id| self.end(id, End::Restored)).collect();
         if !is_first {
             outputs.push(Output::Restored(highest));
         }
@@ -160,7 +160,7 @@ impl Merges {
             match takes.or_else(|| self.nodes.best(*shard, |node| range.takes(node))) {
                 Some(node) => range.follow(node),
                 None if chosen.is_some() => {
-                    outputs.extend(self.end(id));
+                    outputs.extend(self.end(id, End::TooOld));
                     return outputs;
                 }
                 None => is_housed = false,

@@ -171,7 +171,7 @@ fn too_old_ends_the_interest_everywhere_when_no_other_node_can_lead_on() {
     let mut merges = merges(2, 9);
     let (id, open) = live(&mut merges, 1);
     let outputs = merges.on_node(NodeIndex(1), FromNode::TooOld(open[1]));
-    assert!(matches!(outputs.last(), Some(Output::TooOld(ended)) if *ended == id));
+    assert!(matches!(outputs.last(), Some(Output::Ended(ended, End::TooOld)) if *ended == id));
     assert!(outputs.iter().any(|output| matches!(output, Output::Send(NodeIndex(0), ToNode::Close(_)))));
     assert!(merges.is_empty());
     merges.check(0);
@@ -211,7 +211,7 @@ fn the_frontier_falls_only_when_history_goes_back() {
     let outputs =
         merges.on_node(NodeIndex(0), FromNode::Restored { highest: rv(50), history: History::new(1) });
     assert!(
-        matches!(outputs.as_slice(), [.., Output::TooOld(_), Output::Restored(highest)] if *highest == rv(50))
+        matches!(outputs.as_slice(), [.., Output::Ended(_, End::Restored), Output::Restored(highest)] if *highest == rv(50))
     );
     assert_eq!((merges.frontier(), merges.len()), (rv(0), 0));
     // A node that has not noticed serves nothing, and one that has says so once.
@@ -285,7 +285,7 @@ fn a_replica_is_asked_before_an_interest_is_too_old() {
     // Late words of the first one mean nothing; when the second refuses too, nobody can lead on.
     assert!(merges.on_log(asked(0, id, 0), Err(Unanswered::TooOld { floor: rv(9) })).is_empty());
     let outputs = merges.on_node(NodeIndex(2), FromNode::TooOld(second[0].1.id));
-    assert!(matches!(outputs.last(), Some(Output::TooOld(ended)) if *ended == id), "{outputs:?}");
+    assert!(matches!(outputs.last(), Some(Output::Ended(ended, End::TooOld)) if *ended == id), "{outputs:?}");
     merges.check(0);
 }
 

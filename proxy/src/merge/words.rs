@@ -30,6 +30,15 @@ pub struct Asked {
     pub shard: ShardIndex,
 }
 
+/// Why an interest ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// No node can lead a range on from where it is: clients that are as far back must list again.
+    TooOld,
+    /// Upstream was restored: no position of before is one of the present history, all clients must list again.
+    Restored,
+}
+
 /// What the merge wants done, in order.
 #[derive(Clone, Debug)]
 pub enum Output {
@@ -39,8 +48,8 @@ pub enum Output {
     AskLog(Asked, LogRequest),
     /// These events are next for the clients of an interest.
     Release(InterestId, Vec<InterestEvent>),
-    /// The interest cannot go on: its clients must list again.
-    TooOld(InterestId),
+    /// The interest cannot go on.
+    Ended(InterestId, End),
     /// Upstream's history went back; nothing up to this position may be resumed.
     Restored(ResourceVersion),
 }

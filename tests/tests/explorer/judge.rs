@@ -62,7 +62,7 @@ impl Proxy {
             }
         }
         for output in outputs {
-            if let Output::TooOld(id) = output {
+            if let Output::Ended(id, _) = output {
                 self.judge_end(*id, before, scene);
             }
         }

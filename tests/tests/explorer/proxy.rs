@@ -12,7 +12,7 @@ use weir_core::interest::Interest;
 use weir_core::message::{FromNode, InterestEvent, LogRequest, ToNode, Unanswered};
 use weir_core::statement::Statement;
 use weir_core::{ResourceVersion, SlotSet};
-use weir_proxy::hub::{End, Hub, HubBounds};
+use weir_proxy::hub::{Hub, HubBounds};
 use weir_proxy::merge::{Asked, InterestId, Merges, NodeIndex, Output};
 use weir_shard_node::node::SessionId;
 
@@ -115,9 +115,9 @@ impl Proxy {
                     let open = self.hubs.get_mut(&id).expect("only open interests are released");
                     open.hub.push(events);
                 }
-                Output::TooOld(id) => {
+                Output::Ended(id, why) => {
                     reached.too_old += 1;
-                    self.hubs.get_mut(&id).expect("only open interests end").hub.end(End::TooOld);
+                    self.hubs.get_mut(&id).expect("only open interests end").hub.end(why);
                     self.shared.retain(|_, shared| *shared != id);
                 }
                 // Every interest that it concerns has ended by itself.
@@ -280,6 +280,6 @@ impl Proxy {
 fn goes_on(outputs: &[Output], node: NodeIndex) -> bool {
     let is_elsewhere =
         |output: &Output| matches!(output, Output::Send(other, ToNode::Open(_)) if *other != node);
-    let is_over = outputs.iter().any(|output| matches!(output, Output::TooOld(_)));
+    let is_over = outputs.iter().any(|output| matches!(output, Output::Ended(..)));
     !is_over && outputs.iter().any(is_elsewhere)
 }

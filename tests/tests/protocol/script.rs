@@ -280,7 +280,7 @@ impl Script {
                     self.asks.push_back(Ask { asked, request });
                 }
                 Output::Release(_, events) => self.released.extend(events.iter().map(|event| event.rv.get())),
-                Output::TooOld(id) => self.too_old.push(id),
+                Output::Ended(id, _) => self.too_old.push(id),
                 Output::Restored(_) => {}
             }
         }

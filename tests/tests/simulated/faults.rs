@@ -129,7 +129,8 @@ async fn wr10_a_log_that_nobody_has_ends_all_watches_with_410_and_lists_are_righ
         for saw in finish(&world, &pods, watchers).await {
             assert_eq!((saw.rounds.len(), saw.breaks), (2, 0), "one 410, then one list");
         }
-        assert_eq!(world.feed_lists(&pods, mark).len(), 1, "one list for everyone");
+        let lists = world.feed_lists(&pods, mark);
+        assert_eq!(lists.len(), 1, "one list for everyone: {lists:#?}");
     }
 }
 
@@ -163,6 +164,8 @@ async fn wr05_watches_that_open_while_the_mirror_is_listed_again_miss_nothing() 
             match stream.next().await {
                 event @ (Event::Change(_) | Event::Bookmark { .. }) => watch.items.extend(event.item()),
                 Event::Error { code: 410, .. } | Event::End => break,
+                // One that came below the new floor was passed, and upstream restarted once more.
+                Event::Break if stream.answered_by() != "mirror" => break,
                 event => panic!("{event:?}"),
             }
         }

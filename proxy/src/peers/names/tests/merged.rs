@@ -99,7 +99,7 @@ impl Proxy {
                     let events = events.into_iter().map(|event| event.rv.get());
                     self.released.entry(id).or_default().extend(events);
                 }
-                Some(Output::TooOld(id)) => _ = self.ended.insert(id),
+                Some(Output::Ended(id, _)) => _ = self.ended.insert(id),
                 Some(Output::Restored(_)) => {}
                 None => match inbox.pop_front() {
                     Some(said) => outputs.extend(self.merges.on_node(NODE, said)),
