@@ -71,6 +71,13 @@ impl Link {
         }
     }
 
+    /// Somebody waits for the node's frontier to come to `at`. One in this process says at once what it has.
+    pub fn reach(&self, at: ResourceVersion) {
+        if let Self::Remote(mirror) = self {
+            mirror.reach(at);
+        }
+    }
+
     /// A piece of a snapshot.
     pub async fn snapshot(&self, request: &SnapshotRequest) -> Result<SnapshotChunk, Unanswered> {
         match self {
@@ -133,7 +140,7 @@ impl LocalLink {
         let mut said = Vec::new();
         let outbox = self.outbox.get_or_init(|| {
             said.push(Said::Up(self.cell.slots()));
-            self.cell.attach(SESSION, wake.clone())
+            self.cell.attach(SESSION, wake.clone().into())
         });
         said.extend(outbox.take().into_iter().map(Said::Node));
         said

@@ -110,6 +110,21 @@ impl Merges {
         followed.collect()
     }
 
+    /// The nodes for which events wait that others have sent, and up to where.
+    pub fn awaited(&self) -> BTreeMap<NodeIndex, ResourceVersion> {
+        let mut awaited = BTreeMap::new();
+        for merge in self.waiting.iter().filter_map(|id| self.merges.get(id)) {
+            let Some((last, _)) = merge.buffer.last_key_value() else { continue };
+            for node in merge.ranges.values().filter_map(Range::node) {
+                if self.nodes.said(Some(node)) < *last {
+                    let at = awaited.entry(node).or_insert(*last);
+                    *at = (*last).max(*at);
+                }
+            }
+        }
+        awaited
+    }
+
     /// Opens an interest whose clients have everything up to `after`.
     pub fn open(&mut self, interest: Arc<Interest>, after: ResourceVersion) -> (InterestId, Vec<Output>) {
         let id = InterestId(self.next_interest);

@@ -82,8 +82,7 @@ impl Mirror {
 
     /// Waits until all shards can answer at `revision` or later.
     pub async fn reached(&self, revision: ResourceVersion) {
-        // The sender lives in the fan-out that the mirror holds, so the channel cannot close.
-        let _ = self.fanout.frontier().wait_for(|frontier| *frontier >= revision).await;
+        self.fanout.reached(revision).await;
     }
 
     /// Merges and hubs.

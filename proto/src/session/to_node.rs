@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_core::message::{Credit, NamesChange, NamesEdit, Open as CoreOpen, OpenId, ToNode as NodeMessage};
 use weir_core::selector::FieldTable;
-use weir_core::{GroupVersionResource, ObjectKey, SlotSet};
+use weir_core::{GroupVersionResource, ObjectKey, ResourceVersion, SlotSet};
 
 use super::{MirrorNumber, Registration, Witness, edit};
 use crate::error::ProtocolError;
@@ -31,6 +31,8 @@ pub enum ToNode {
     Credit(Registration, Credit),
     /// A registration is for other names from now on.
     Names(Names),
+    /// That the mirror's frontier has come here shall be said at once.
+    Reach(MirrorNumber, ResourceVersion),
 }
 
 /// The registration of an interest.
@@ -80,6 +82,7 @@ impl From<&ToNode> for wire::ToNode {
                 Message::Credit(wire::Credit { mirror: mirror.get(), id: *id, more: *more })
             }
             ToNode::Names(names) => Message::Names(names.into()),
+            ToNode::Reach(mirror, at) => Message::Reach(wire::Reach { mirror: mirror.get(), rv: at.get() }),
         };
         Self { message: Some(message) }
     }
@@ -100,6 +103,9 @@ impl TryFrom<wire::ToNode> for ToNode {
                 Self::Credit(Registration::read(credit.mirror, credit.id)?, Credit(credit.more))
             }
             Message::Names(names) => Self::Names(names.try_into()?),
+            Message::Reach(wire::Reach { mirror, rv }) => {
+                Self::Reach(MirrorNumber::read(mirror)?, ResourceVersion::new(rv))
+            }
         })
     }
 }

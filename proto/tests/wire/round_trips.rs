@@ -117,7 +117,8 @@ fn to_node() -> Made<ToNode> {
         open().prop_map(ToNode::Open),
         registration().prop_map(ToNode::Close),
         (registration(), any::<u32>()).prop_map(|(of, more)| ToNode::Credit(of, Credit(more))),
-        names.prop_map(ToNode::Names)
+        names.prop_map(ToNode::Names),
+        (number(), version()).prop_map(|(mirror, at)| ToNode::Reach(mirror, at))
     ]
     .boxed()
 }

@@ -167,6 +167,7 @@ fn to_node() -> Vec<Any> {
         ToNode::Close(registration()),
         ToNode::Credit(registration(), Credit(16)),
         ToNode::Names(names),
+        ToNode::Reach(registration().mirror, rv(21)),
     ]
     .map(Any::ToNode)
     .into()

@@ -142,7 +142,14 @@ impl Fanout {
                 self.carry(&mut state, outputs);
             }
         }
-        let frontier = self.state.lock().merges.frontier();
+        let state = self.state.lock();
+        let (frontier, awaited) = (state.merges.frontier(), state.merges.awaited());
+        drop(state);
+        for (node, at) in awaited {
+            if let Some(link) = self.shards.link(node) {
+                link.reach(at);
+            }
+        }
         self.frontier.send_if_modified(|known| std::mem::replace(known, frontier) != frontier);
     }
 
@@ -169,6 +176,16 @@ impl Fanout {
         }
         let outputs = state.merges.ask_again();
         self.carry(&mut state, outputs);
+    }
+
+    /// Waits until all nodes have come to `at`, and lets them know that somebody does.
+    pub async fn reached(&self, at: ResourceVersion) {
+        let mut frontier = self.frontier.subscribe();
+        if *frontier.borrow() < at {
+            self.shards.links().values().for_each(|link| link.reach(at));
+        }
+        // The sender lives here, so the channel cannot close.
+        let _ = frontier.wait_for(|frontier| *frontier >= at).await;
     }
 
     /// A share of the interest's hub, which begins at the present if nobody else has it open.

@@ -106,12 +106,17 @@ fn the_ranges_of_an_interest_cover_it_and_do_not_overlap() {
 fn an_event_waits_until_every_range_has_come_as_far() {
     let mut merges = merges(3, 9);
     let (id, open) = live(&mut merges, 1);
+    assert!(merges.awaited().is_empty());
     assert_eq!(released(&merges.on_node(NodeIndex(0), said(1, 5, &[(2, open[0]), (4, open[0])]))), [0; 0]);
+    assert_eq!(merges.awaited(), [(NodeIndex(1), rv(4)), (NodeIndex(2), rv(4))].into());
     assert_eq!(released(&merges.on_node(NodeIndex(1), said(1, 3, &[(3, open[1])]))), [0; 0]);
     assert_eq!(released(&merges.on_node(NodeIndex(2), said(1, 9, &[(9, open[2])]))), [2, 3]);
     assert_eq!(merges.frontier_of(id), Some(rv(3)));
+    assert_eq!(merges.awaited(), [(NodeIndex(0), rv(9)), (NodeIndex(1), rv(9))].into());
     assert_eq!(released(&merges.on_node(NodeIndex(1), said(3, 9, &[]))), [4]);
+    assert_eq!(merges.awaited(), [(NodeIndex(0), rv(9))].into());
     assert_eq!(released(&merges.on_node(NodeIndex(0), said(5, 9, &[(8, open[0])]))), [8, 9]);
+    assert!(merges.awaited().is_empty());
     merges.check(0);
 }
 

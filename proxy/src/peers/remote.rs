@@ -73,8 +73,18 @@ struct State {
     history: History,
     floor: ResourceVersion,
     frontier: ResourceVersion,
+    awaited: Awaited,
     /// What is registered by name.
     names: NameSets,
+}
+
+/// Where somebody waits for the node's frontier to come.
+#[derive(Clone, Copy, Debug, Default)]
+struct Awaited {
+    /// What the node was told of; the next is told when it has come there.
+    told: ResourceVersion,
+    /// The furthest.
+    upmost: ResourceVersion,
 }
 
 // === impl RemoteMirror ===
@@ -92,6 +102,7 @@ impl RemoteMirror {
                 history: History::FIRST,
                 floor: ResourceVersion::ZERO,
                 frontier: ResourceVersion::ZERO,
+                awaited: Awaited::default(),
                 names: NameSets::default(),
             }),
             spec: watch::Sender::new(None),
@@ -199,7 +210,7 @@ impl RemoteMirror {
         state.number = Some(mirror);
         state.names.begin(is_namespaced);
         (state.slots, state.history) = (slots, history);
-        (state.floor, state.frontier) = (ResourceVersion::ZERO, ResourceVersion::ZERO);
+        state.begin_anew();
         state.inbox.push_back(Said::Up(slots));
         state.inbox.push_back(Said::Node(FromNode::History(history)));
         drop(state);
@@ -246,13 +257,29 @@ impl RemoteMirror {
             FromNode::Said(statement) => state.frontier = state.frontier.max(statement.to()),
             FromNode::Restored { history, .. } | FromNode::History(history) => {
                 state.history = *history;
-                (state.floor, state.frontier) = (ResourceVersion::ZERO, ResourceVersion::ZERO);
+                state.begin_anew();
             }
             FromNode::Live { .. } | FromNode::Named { .. } => {}
             FromNode::NotMine(_) | FromNode::Left { .. } | FromNode::TooOld(_) => {}
         }
         let translated = state.names.hear(message);
-        self.carry(&mut state, translated)
+        let mut to_node = self.carry(&mut state, translated);
+        to_node.extend(state.tell_awaited());
+        to_node
+    }
+
+    /// Somebody waits for the node's frontier to come to `at`.
+    pub(crate) fn reach(&self, at: ResourceVersion) {
+        let is_news = |state: &State| at > state.frontier.max(state.awaited.upmost);
+        if !is_news(&self.state.lock()) {
+            return;
+        }
+        let Some(peer) = self.peer.upgrade() else { return };
+        peer.say(|| {
+            let mut state = self.state.lock();
+            state.awaited.upmost = state.awaited.upmost.max(at);
+            state.tell_awaited().into_iter().collect()
+        });
     }
 
     pub(super) fn wake(&self) {
@@ -339,5 +366,26 @@ impl RemoteMirror {
     fn lost(&self, error: &(dyn std::error::Error + 'static)) -> Unanswered {
         debug!(error, resource = %self.resource, "no answer from a node");
         Unanswered::Empty
+    }
+}
+// === impl State ===
+
+impl State {
+    /// What the node held is over.
+    fn begin_anew(&mut self) {
+        (self.floor, self.frontier) = (ResourceVersion::ZERO, ResourceVersion::ZERO);
+        self.awaited = Awaited::default();
+    }
+
+    /// What the node is to be told of now: one position at a time, so that however often somebody waits it is told no more
+    /// often than it answers.
+    fn tell_awaited(&mut self) -> Option<session::ToNode> {
+        let Awaited { told, upmost } = self.awaited;
+        let number = self.number?;
+        if told > self.frontier || upmost <= self.frontier {
+            return None;
+        }
+        self.awaited.told = upmost;
+        Some(session::ToNode::Reach(number, upmost))
     }
 }

@@ -32,8 +32,24 @@ pub struct NodeCell {
 /// What waits to be carried to one session.
 #[derive(Debug)]
 pub struct Outbox {
-    messages: Mutex<VecDeque<FromNode>>,
-    wake: Arc<Notify>,
+    waiting: Mutex<Waiting>,
+    wake: Wake,
+}
+
+/// Who is notified when something waits.
+#[derive(Clone, Debug)]
+pub struct Wake {
+    /// Of what somebody may be waiting for.
+    pub now: Arc<Notify>,
+    /// Of a frontier that nobody has asked for.
+    pub later: Arc<Notify>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    messages: VecDeque<FromNode>,
+    /// Where somebody waits for the frontier to come.
+    reach: Option<ResourceVersion>,
 }
 
 /// What can be said of a mirror's log and content.
@@ -61,8 +77,8 @@ impl NodeCell {
     }
 
     /// Opens a session; `wake` is notified when something waits for it.
-    pub fn attach(&self, session: SessionId, wake: Arc<Notify>) -> Arc<Outbox> {
-        let outbox = Arc::new(Outbox { messages: Mutex::default(), wake });
+    pub fn attach(&self, session: SessionId, wake: Wake) -> Arc<Outbox> {
+        let outbox = Arc::new(Outbox { waiting: Mutex::default(), wake });
         let mut node = self.node.write();
         self.outboxes.lock().insert(session, outbox.clone());
         let outgoing = node.attach(session);
@@ -186,24 +202,74 @@ impl NodeCell {
 impl Outbox {
     /// Takes everything that waits.
     pub fn take(&self) -> VecDeque<FromNode> {
-        std::mem::take(&mut *self.messages.lock())
+        std::mem::take(&mut self.waiting.lock().messages)
+    }
+
+    /// Somebody waits for the frontier to come to `at`.
+    pub fn reach(&self, at: ResourceVersion) {
+        let mut waiting = self.waiting.lock();
+        if let Some(FromNode::Said(said)) = waiting.messages.back()
+            && said.to() >= at
+        {
+            drop(waiting);
+            self.wake.now.notify_one();
+            return;
+        }
+        waiting.reach = waiting.reach.max(Some(at));
     }
 
     fn push(&self, message: FromNode) {
-        let mut messages = self.messages.lock();
-        if let (Some(FromNode::Said(last)), FromNode::Said(said)) = (messages.back(), &message)
-            && last.events().is_empty()
-            && said.events().is_empty()
-        {
-            // Whoever has not taken that one yet has been woken for it.
-            let joined = Statement::nothing(said.source(), last.after(), said.to());
-            messages.pop_back();
-            messages.push_back(FromNode::Said(joined));
-            return;
+        let mut waiting = self.waiting.lock();
+        let is_frontier = matches!(&message, FromNode::Said(said) if said.events().is_empty());
+        let is_urgent = waiting.reaches(&message) || !is_frontier;
+        let is_joined = is_frontier && waiting.join(&message);
+        if !is_joined {
+            waiting.messages.push_back(message);
         }
-        messages.push_back(message);
-        drop(messages);
-        self.wake.notify_one();
+        drop(waiting);
+        match (is_urgent, is_joined) {
+            (true, _) => self.wake.now.notify_one(),
+            (false, false) => self.wake.later.notify_one(),
+            // Whoever has not taken the one that it joined has been woken for it.
+            (false, true) => {}
+        }
+    }
+}
+
+// === impl Waiting ===
+
+impl Waiting {
+    /// Whether what somebody waits for comes with this message.
+    fn reaches(&mut self, message: &FromNode) -> bool {
+        match message {
+            FromNode::Said(said) => self.reach.take_if(|at| *at <= said.to()).is_some(),
+            FromNode::Restored { .. } | FromNode::History(_) => {
+                self.reach = None;
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// Joins a frontier to the one that waits at the end, if one does.
+    fn join(&mut self, message: &FromNode) -> bool {
+        let (Some(FromNode::Said(last)), FromNode::Said(said)) = (self.messages.back_mut(), message) else {
+            return false;
+        };
+        if !last.events().is_empty() {
+            return false;
+        }
+        *last = Statement::nothing(said.source(), last.after(), said.to());
+        true
+    }
+}
+
+// === impl Wake ===
+
+impl From<Arc<Notify>> for Wake {
+    /// One that is notified of everything.
+    fn from(wake: Arc<Notify>) -> Self {
+        Self { now: wake.clone(), later: wake }
     }
 }
 

@@ -15,7 +15,6 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::Notify;
 use tokio::time::Instant;
 use tonic::{Status, Streaming};
 use tracing::debug;
@@ -25,11 +24,12 @@ use weir_proto::session::{FromNode, MirrorNumber, Names, Open, Registration, ToN
 use weir_proto::{Encoded, ProtocolError, Spoken, wire};
 
 use self::carried::{Carried, OpenError};
-use self::pace::Pace;
+use self::pace::{News, Pace};
 use super::Serving;
 use super::out::{Lost, Out};
 use crate::host::Hosted;
 use crate::node::SessionId;
+use crate::node::cell::Wake;
 
 /// How long a peer may take to say hello.
 const HELLO_LIMIT: Duration = Duration::from_secs(5);
@@ -44,7 +44,7 @@ struct Session {
     serving: Arc<Serving>,
     out: Out<Encoded<wire::FromNode>>,
     /// Notified when a node has said something.
-    wake: Arc<Notify>,
+    wake: Wake,
     mirrors: BTreeMap<MirrorNumber, Carried>,
     attaching: FuturesUnordered<BoxFuture<'static, Attaching>>,
     /// What is in `attaching`.
@@ -104,7 +104,7 @@ impl Session {
             id: serving.session_id(),
             serving,
             out,
-            wake: Arc::default(),
+            wake: Wake { now: Arc::default(), later: Arc::default() },
             mirrors: BTreeMap::new(),
             attaching: FuturesUnordered::new(),
             awaited: HashSet::new(),
@@ -129,7 +129,8 @@ impl Session {
                 biased;
                 () = self.out.stopping() => return Err(Lost::Stopping.into()),
                 () = self.out.gone() => return Ok(()),
-                () = self.wake.notified(), if !self.pace.has_news() => self.pace.news(),
+                () = self.wake.now.notified(), if self.pace.news() < News::Awaited => self.pace.hear(News::Awaited),
+                () = self.wake.later.notified(), if self.pace.news() < News::Frontier => self.pace.hear(News::Frontier),
                 Some((resource, attached)) = self.attaching.next() => self.attached(&resource, attached).await?,
                 () = tokio::time::sleep_until(self.pace.due()) => {}
                 message = incoming.message() => match message.map_err(Ended::Broken)? {
@@ -168,6 +169,11 @@ impl Session {
                 self.hand(registration, NodeMessage::Credit(registration.id, more));
             }
             ToNode::Names(names) => self.change(names)?,
+            ToNode::Reach(mirror, at) => {
+                if let Some(carried) = self.mirrors.get(&mirror) {
+                    carried.reach(at);
+                }
+            }
         }
         Ok(())
     }
@@ -246,6 +252,11 @@ impl Session {
         for learned in learned {
             self.say(&learned).await?;
         }
+        // What it was woken for may have gone with the flush before.
+        if parts.is_empty() && !looks.is_beat {
+            return Ok(());
+        }
+        self.pace.spoke(now);
         let is_beat = parts.is_empty();
         for message in flush::messages(&parts) {
             let message = Encoded::Message(message);

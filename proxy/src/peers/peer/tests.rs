@@ -5,6 +5,7 @@ use weir_core::interest::{Interest, Scope};
 use weir_core::message::{Credit, FromNode as NodeSaid, NamesEdit, Open, OpenId, ToNode as NodeMessage};
 use weir_core::mirror::{JsonForm, MirrorSpec};
 use weir_core::selector::LabelSelector;
+use weir_core::statement::{SourceId, Statement};
 use weir_core::{ObjectKey, ResourceVersion};
 use weir_daemon::Lifecycle;
 use weir_proto::session::{Attached, Names, Said};
@@ -125,4 +126,38 @@ fn what_was_registered_by_name_ends_with_the_session() {
     assert_eq!(live(&mirror), []);
     flush(&peer, vec![NodeSaid::Live { id: second.registration.id, at: ResourceVersion::new(8) }]);
     assert_eq!(live(&mirror), [(2, 8)]);
+}
+
+/// The positions of which the node is told that somebody waits for them.
+fn awaited(peer: &Peer) -> Vec<u64> {
+    let said = said(peer).into_iter().map(|message| match message {
+        ToNode::Reach(mirror, at) if mirror == number() => at.get(),
+        other => panic!("{other:?}"),
+    });
+    said.collect()
+}
+
+#[test]
+fn a_node_is_told_of_one_awaited_position_at_a_time() {
+    let (peer, mirror) = peer();
+    let to = |at: u64| {
+        NodeSaid::Said(Statement::nothing(SourceId(1), ResourceVersion::ZERO, ResourceVersion::new(at)))
+    };
+    flush(&peer, vec![to(10)]);
+    for at in [9, 10, 12, 11, 14, 13] {
+        mirror.reach(ResourceVersion::new(at));
+    }
+    assert_eq!(awaited(&peer), [12], "it is there, or has been told of another");
+    flush(&peer, vec![to(11)]);
+    assert_eq!(awaited(&peer), [0; 0]);
+    flush(&peer, vec![to(12)]);
+    assert_eq!(awaited(&peer), [14]);
+    flush(&peer, vec![to(20)]);
+    assert_eq!(awaited(&peer), [0; 0]);
+    // What the node held is over, and so is what it was told.
+    mirror.reach(ResourceVersion::new(30));
+    assert_eq!(awaited(&peer), [30]);
+    flush(&peer, vec![NodeSaid::History(History::new(1)), to(5)]);
+    mirror.reach(ResourceVersion::new(7));
+    assert_eq!(awaited(&peer), [7]);
 }

@@ -55,7 +55,7 @@ fn what_waits_for_a_session_that_takes_nothing_is_bounded_by_its_credit() {
     const CREDIT: u32 = 10;
     let node = node(0);
     let (session, wake) = (SessionId(1), Arc::new(Notify::new()));
-    let outbox = node.attach(session, wake);
+    let outbox = node.attach(session, wake.into());
     for id in 0..REGISTRATIONS {
         let interest = Arc::new(Interest::everything());
         let open = Open { id: OpenId(id), interest, slots: SlotSet::ALL, credit: Credit(CREDIT) };
@@ -67,7 +67,7 @@ fn what_waits_for_a_session_that_takes_nothing_is_bounded_by_its_credit() {
         let changes = if at % 2 == 0 { vec![Pod::new("ns", "a", "u").put(at)] } else { Vec::new() };
         let statement = Statement::new(SourceId(1), rv(at - 1), rv(at), changes).unwrap();
         node.on_feed(FeedMessage::Statement(statement), Duration::ZERO).unwrap();
-        longest = longest.max(outbox.messages.lock().len());
+        longest = longest.max(outbox.waiting.lock().messages.len());
     }
     let said = REGISTRATIONS as usize * (1 + CREDIT as usize + 1) + 2;
     assert!(longest <= 2 * said, "{longest} messages wait");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tonic::Status;
 use weir_core::message::{FromNode as NodeSaid, NamesEdit, OpenId, ToNode};
 use weir_core::mirror::MirrorFacts;
@@ -12,7 +12,7 @@ use weir_proto::session::{Attached, MirrorNumber, Names, Open, Said};
 
 use crate::host::Hosted;
 use crate::node::SessionId;
-use crate::node::cell::Outbox;
+use crate::node::cell::{Outbox, Wake};
 
 /// Registrations of one session on one mirror, and names in them. An event that concerns all of them has some 9 bytes for each
 /// registration: 1.2 MB beside two objects of 3 MiB, less than a message may have. A name takes some 200 bytes: 26 MB.
@@ -60,7 +60,7 @@ pub(super) enum OpenError {
 
 impl Carried {
     /// Begins, and what the peer is told of it first.
-    pub(super) fn new(hosted: Arc<Hosted>, session: SessionId, wake: &Arc<Notify>) -> (Self, Attached) {
+    pub(super) fn new(hosted: Arc<Hosted>, session: SessionId, wake: &Wake) -> (Self, Attached) {
         let mut facts = hosted.facts.clone();
         let attached = Attached {
             mirror: hosted.number,
@@ -82,6 +82,11 @@ impl Carried {
 
     pub(super) fn hand(&self, message: ToNode) {
         self.hosted.cell.on_session(self.session, message);
+    }
+
+    /// Somebody waits for the frontier to come to `at`.
+    pub(super) fn reach(&self, at: ResourceVersion) {
+        self.outbox.reach(at);
     }
 
     pub(super) fn open(&self, open: Open) -> Result<(), OpenError> {

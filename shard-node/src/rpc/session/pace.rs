@@ -9,18 +9,33 @@ use tokio::time::Instant;
 /// for nothing.
 const GATHER: Duration = Duration::from_millis(2);
 
+/// The same for a frontier that nobody waits for. Whoever waits for one says so, and to all others it is some milliseconds of
+/// age; every proxy has one of every node, so these are most of what is said.
+const FRONTIERS: Duration = Duration::from_millis(20);
+
 /// After so long without a word one is said all the same. Proxies judge a node that hangs by the words of the others.
 const BEAT: Duration = Duration::from_millis(250);
 
 /// How often floors are looked at: they choose whom to ask, and move with every event of a full window.
 const FLOORS: Duration = Duration::from_millis(200);
 
-/// When a session spoke.
+/// When a session spoke, and what it has to say.
 #[derive(Debug)]
 pub(super) struct Pace {
-    flushed: Instant,
+    spoke: Instant,
     looked: Option<Instant>,
-    has_news: bool,
+    news: News,
+}
+
+/// What a session has to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum News {
+    /// Nothing.
+    None,
+    /// A frontier that nobody waits for.
+    Frontier,
+    /// What somebody may wait for.
+    Awaited,
 }
 
 /// What a flush looks at besides the outboxes.
@@ -28,27 +43,34 @@ pub(super) struct Pace {
 pub(super) struct Looks {
     /// Whether it is time for floors again.
     pub(super) at_floors: bool,
+    /// Whether it is time for a word, even if there is nothing to say.
+    pub(super) is_beat: bool,
 }
 
 // === impl Pace ===
 
 impl Pace {
     pub(super) fn new(now: Instant) -> Self {
-        Self { flushed: now, looked: None, has_news: false }
+        Self { spoke: now, looked: None, news: News::None }
     }
 
     /// A node has said something.
-    pub(super) fn news(&mut self) {
-        self.has_news = true;
+    pub(super) fn hear(&mut self, news: News) {
+        self.news = self.news.max(news);
     }
 
-    pub(super) fn has_news(&self) -> bool {
-        self.has_news
+    pub(super) fn news(&self) -> News {
+        self.news
     }
 
     /// When to speak next.
     pub(super) fn due(&self) -> Instant {
-        self.flushed + if self.has_news { GATHER } else { BEAT }
+        self.spoke
+            + match self.news {
+                News::None => BEAT,
+                News::Frontier => FRONTIERS,
+                News::Awaited => GATHER,
+            }
     }
 
     pub(super) fn is_due(&self, now: Instant) -> bool {
@@ -57,12 +79,16 @@ impl Pace {
 
     /// A flush begins: it takes all the news.
     pub(super) fn begin(&mut self, now: Instant) -> Looks {
-        self.flushed = now;
-        self.has_news = false;
+        self.news = News::None;
         let at_floors = self.looked.is_none_or(|looked| now.duration_since(looked) >= FLOORS);
         if at_floors {
             self.looked = Some(now);
         }
-        Looks { at_floors }
+        Looks { at_floors, is_beat: self.is_due(now) }
+    }
+
+    /// Something was said.
+    pub(super) fn spoke(&mut self, now: Instant) {
+        self.spoke = now;
     }
 }

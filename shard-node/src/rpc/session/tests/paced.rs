@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use weir_core::WindowBounds;
-use weir_proto::session::FromNode;
+use weir_core::{ResourceVersion, WindowBounds};
+use weir_proto::session::{FromNode, ToNode};
 
 use super::super::super::testing::Node;
 use crate::testing::Pod;
@@ -16,15 +16,51 @@ fn millis(from: Instant) -> u128 {
 #[tokio::test(start_paused = true)]
 async fn a_quiet_session_speaks_at_once_and_a_busy_one_gathers() {
     let (node, pods) = Node::with_pods(Vec::new());
-    let (mut peer, _) = node.session_of("pods").await;
+    let (mut peer, mirror) = node.session_of("pods").await;
+    peer.open(mirror, 1, 10_000).await;
+    assert_eq!(peer.said().await, "live 1 at 10");
     tokio::time::sleep(Duration::from_millis(5)).await;
     let start = Instant::now();
-    pods.state((10, 11), Vec::new());
-    assert_eq!(peer.said().await, "(10, 11]");
+    pods.state((10, 11), vec![Pod::new("ns", "a", "u").put(11)]);
+    assert_eq!(peer.said().await, "(10, 11] 11:Added->1");
     assert_eq!(millis(start), 0, "it was quiet");
-    pods.state((11, 12), Vec::new());
-    assert_eq!(peer.said().await, "(11, 12]");
+    pods.state((11, 12), vec![Pod::new("ns", "a", "u").put(12)]);
+    assert_eq!(peer.said().await, "(11, 12] 12:Modified->1");
     assert!((2..=3).contains(&millis(start)), "{} ms", millis(start));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_frontier_is_said_at_once_only_where_somebody_waits_for_it() {
+    let (node, pods) = Node::with_pods(Vec::new());
+    let (mut peer, mirror) = node.session_of("pods").await;
+    let start = Instant::now();
+    let mut feed = 11..;
+    let mut goes_on = || {
+        let at = feed.next().unwrap();
+        pods.state((at - 1, at), Vec::new());
+    };
+    goes_on();
+    goes_on();
+    assert_eq!(peer.said().await, "(10, 12]");
+    assert!((20..=21).contains(&millis(start)), "{} ms", millis(start));
+    // Before it is there, and two steps early.
+    peer.say(&ToNode::Reach(mirror, ResourceVersion::new(14))).await;
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    let start = Instant::now();
+    goes_on();
+    goes_on();
+    assert_eq!(peer.said().await, "(12, 14]");
+    assert_eq!(millis(start), 0);
+    // When it is there and waits for its time.
+    goes_on();
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    peer.say(&ToNode::Reach(mirror, ResourceVersion::new(15))).await;
+    assert_eq!(peer.said().await, "(14, 15]");
+    assert!((5..=6).contains(&millis(start)), "{} ms", millis(start));
+    // Nobody waits any more.
+    goes_on();
+    assert_eq!(peer.said().await, "(15, 16]");
+    assert!((25..=27).contains(&millis(start)), "{} ms", millis(start));
 }
 
 #[tokio::test(start_paused = true)]
