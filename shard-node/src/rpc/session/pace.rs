@@ -11,7 +11,7 @@ const GATHER: Duration = Duration::from_millis(2);
 
 /// The same for a frontier that nobody waits for. Whoever waits for one says so, and to all others it is some milliseconds of
 /// age; every proxy has one of every node, so these are most of what is said.
-const FRONTIERS: Duration = Duration::from_millis(20);
+const FRONTIERS: Duration = Duration::from_millis(25);
 
 /// After so long without a word one is said all the same. Proxies judge a node that hangs by the words of the others.
 const BEAT: Duration = Duration::from_millis(250);

@@ -42,7 +42,7 @@ async fn a_frontier_is_said_at_once_only_where_somebody_waits_for_it() {
     goes_on();
     goes_on();
     assert_eq!(peer.said().await, "(10, 12]");
-    assert!((20..=21).contains(&millis(start)), "{} ms", millis(start));
+    assert!((25..=26).contains(&millis(start)), "{} ms", millis(start));
     // Before it is there, and two steps early.
     peer.say(&ToNode::Reach(mirror, ResourceVersion::new(14))).await;
     tokio::time::sleep(Duration::from_millis(5)).await;
@@ -60,7 +60,7 @@ async fn a_frontier_is_said_at_once_only_where_somebody_waits_for_it() {
     // Nobody waits any more.
     goes_on();
     assert_eq!(peer.said().await, "(15, 16]");
-    assert!((25..=27).contains(&millis(start)), "{} ms", millis(start));
+    assert!((30..=32).contains(&millis(start)), "{} ms", millis(start));
 }
 
 #[tokio::test(start_paused = true)]
