@@ -43,6 +43,8 @@ pub struct Merges {
     frontier: ResourceVersion,
     /// The highest position that any node has said in the present history; interests of one shard come as far.
     highest: ResourceVersion,
+    /// Up to where nothing of earlier histories may be resumed, as far as was said.
+    refused: ResourceVersion,
     credit: Credit,
     next_open: u64,
     next_interest: u64,
@@ -61,6 +63,7 @@ impl Merges {
             homeless: BTreeSet::new(),
             frontier: ResourceVersion::ZERO,
             highest: ResourceVersion::ZERO,
+            refused: ResourceVersion::ZERO,
             credit,
             next_open: 0,
             next_interest: 0,

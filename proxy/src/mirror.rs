@@ -142,11 +142,16 @@ impl Mirror {
     /// Follows what the merges find out about upstream's history; runs until dropped.
     pub(crate) async fn follow_restores(self: Arc<Self>) {
         let mut restored = self.fanout.restored();
+        let mut times = restored.borrow().times;
         while restored.changed().await.is_ok() {
-            let up_to = *restored.borrow_and_update();
-            self.shown.store(0, Ordering::Release);
-            self.proved.store(0, Ordering::Release);
-            self.remaining.clear();
+            let restore = *restored.borrow_and_update();
+            let up_to = restore.up_to;
+            if restore.times != times {
+                times = restore.times;
+                self.shown.store(0, Ordering::Release);
+                self.proved.store(0, Ordering::Release);
+                self.remaining.clear();
+            }
             *self.refused.lock() = Some(Refused { up_to, until: Instant::now() + REFUSE_AFTER_RESTORE });
         }
     }

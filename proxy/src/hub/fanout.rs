@@ -35,8 +35,16 @@ pub struct Fanout {
     asks: Mutex<Vec<(Asked, LogRequest)>>,
     /// How far all nodes have come.
     frontier: watch::Sender<ResourceVersion>,
-    /// The highest position that may not be resumed after upstream was restored.
-    restored: watch::Sender<ResourceVersion>,
+    restored: watch::Sender<Restore>,
+}
+
+/// Upstream went back, as far as this proxy has seen.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Restore {
+    /// How often it did.
+    pub times: u64,
+    /// The highest position of those before, which may not be resumed.
+    pub up_to: ResourceVersion,
 }
 
 #[derive(Debug)]
@@ -85,7 +93,7 @@ impl Fanout {
             wake: Arc::new(Notify::new()),
             asks: Mutex::default(),
             frontier: watch::Sender::new(ResourceVersion::ZERO),
-            restored: watch::Sender::new(ResourceVersion::ZERO),
+            restored: watch::Sender::new(Restore::default()),
         }
     }
 
@@ -236,8 +244,8 @@ impl Fanout {
         self.frontier.subscribe()
     }
 
-    /// The highest position of a history that upstream went back from; changes when that is noticed.
-    pub fn restored(&self) -> watch::Receiver<ResourceVersion> {
+    /// The last time that upstream went back; changes when that is noticed, or more of it.
+    pub fn restored(&self) -> watch::Receiver<Restore> {
         self.restored.subscribe()
     }
 
@@ -274,8 +282,11 @@ impl Fanout {
                     }
                 }
                 Output::Restored(highest) => {
-                    self.restored.send_replace(highest);
+                    self.restored.send_modify(|restore| {
+                        *restore = Restore { times: restore.times + 1, up_to: highest };
+                    });
                 }
+                Output::Refused(highest) => self.restored.send_modify(|restore| restore.up_to = highest),
             }
         }
     }

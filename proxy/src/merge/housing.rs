@@ -64,10 +64,15 @@ impl Merges {
     }
 
     /// A history was heard of, from a node that had come to `highest` before it. A later one than the present ends everything
-    /// that is open.
+    /// that is open. Of the present one it may say that clients of others were shown more than was known.
     pub(super) fn on_history(&mut self, history: History, highest: ResourceVersion) -> Vec<Output> {
-        if history <= self.nodes.history {
+        if history < self.nodes.history {
             return Vec::new();
+        }
+        if history == self.nodes.history {
+            let is_news = highest > self.refused;
+            self.refused = self.refused.max(highest);
+            return if is_news { vec![Output::Refused(highest)] } else { Vec::new() };
         }
         self.nodes.history = history;
         let is_first = self.frontier.is_zero() && self.merges.is_empty();
@@ -75,6 +80,7 @@ impl Merges {
         let highest = std::mem::take(&mut self.highest).max(highest);
         let ids: Vec<InterestId> = self.merges.keys().copied().collect();
         let mut outputs: Vec<Output> = ids.into_iter().flat_map(|id| self.end(id, End::Restored)).collect();
+        self.refused = highest;
         if !is_first {
             outputs.push(Output::Restored(highest));
         }

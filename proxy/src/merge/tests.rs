@@ -225,6 +225,13 @@ fn the_frontier_falls_only_when_history_goes_back() {
     assert_eq!((merges.frontier(), merges.holes()), (rv(0), vec![ShardIndex(1)]));
     let outputs =
         merges.on_node(NodeIndex(1), FromNode::Restored { highest: rv(60), history: History::new(1) });
+    let why = "somebody may have been shown what this node had come to";
+    assert!(
+        matches!(outputs.as_slice(), [Output::Refused(highest)] if *highest == rv(60)),
+        "{why}: {outputs:?}"
+    );
+    let outputs =
+        merges.on_node(NodeIndex(1), FromNode::Restored { highest: rv(60), history: History::new(1) });
     assert!(outputs.is_empty(), "{outputs:?}");
     merges.on_node(NodeIndex(1), said(0, 8, &[]));
     assert_eq!((merges.frontier(), merges.holes()), (rv(7), Vec::new()));

@@ -52,4 +52,6 @@ pub enum Output {
     Ended(InterestId, End),
     /// Upstream's history went back; nothing up to this position may be resumed.
     Restored(ResourceVersion),
+    /// The position of the last [`Output::Restored`] is this higher one: another node had shown more.
+    Refused(ResourceVersion),
 }

@@ -121,7 +121,7 @@ impl Proxy {
                     self.shared.retain(|_, shared| *shared != id);
                 }
                 // Every interest that it concerns has ended by itself.
-                Output::Restored(_) => {}
+                Output::Restored(_) | Output::Refused(_) => {}
             }
         }
     }

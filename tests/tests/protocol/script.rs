@@ -281,7 +281,7 @@ impl Script {
                 }
                 Output::Release(_, events) => self.released.extend(events.iter().map(|event| event.rv.get())),
                 Output::Ended(id, _) => self.too_old.push(id),
-                Output::Restored(_) => {}
+                Output::Restored(_) | Output::Refused(_) => {}
             }
         }
     }

@@ -100,7 +100,7 @@ impl Proxy {
                     self.released.entry(id).or_default().extend(events);
                 }
                 Some(Output::Ended(id, _)) => _ = self.ended.insert(id),
-                Some(Output::Restored(_)) => {}
+                Some(Output::Restored(_) | Output::Refused(_)) => {}
                 None => match inbox.pop_front() {
                     Some(said) => outputs.extend(self.merges.on_node(NODE, said)),
                     None => return,
