@@ -3,6 +3,7 @@
 
 pub mod feed;
 mod nodes;
+pub mod proofs;
 pub mod registry;
 pub mod remaining;
 
@@ -17,6 +18,7 @@ use weir_core::mirror::{MirrorFacts, MirrorSpec};
 use weir_core::window::Window;
 
 use self::feed::Feed;
+use self::proofs::Proofs;
 use self::remaining::Remaining;
 use crate::hub::fanout::Fanout;
 use crate::shards::Shards;
@@ -35,6 +37,7 @@ pub struct Mirror {
     spec: Arc<MirrorSpec>,
     feed: Feed,
     fanout: Arc<Fanout>,
+    proofs: Proofs,
     /// The highest revision that a list was ever shown at.
     shown: AtomicU64,
     /// The highest revision that upstream was proved to have come to.
@@ -53,11 +56,12 @@ struct Refused {
 // === impl Mirror ===
 
 impl Mirror {
-    pub(crate) fn new(spec: Arc<MirrorSpec>, feed: Feed, fanout: Arc<Fanout>) -> Self {
+    pub(crate) fn new(spec: Arc<MirrorSpec>, feed: Feed, (fanout, proofs): (Arc<Fanout>, Proofs)) -> Self {
         Self {
             spec,
             feed,
             fanout,
+            proofs,
             shown: AtomicU64::new(0),
             proved: AtomicU64::new(0),
             refused: Mutex::default(),
@@ -88,6 +92,11 @@ impl Mirror {
     /// Merges and hubs.
     pub fn fanout(&self) -> &Arc<Fanout> {
         &self.fanout
+    }
+
+    /// What is counted of proofs.
+    pub fn proofs(&self) -> &Proofs {
+        &self.proofs
     }
 
     /// The shards.

@@ -21,6 +21,7 @@ use weir_shard_node::subscriber;
 use weir_upstream::{ConnectError, Role, Upstream};
 
 use super::feed::{Feed, RemoteFeed};
+use super::proofs::ProofMetrics;
 use super::{Mirror, nodes};
 use crate::hub::fanout::Fanout;
 use crate::peers::Peers;
@@ -87,6 +88,7 @@ pub struct Mirrors {
     policy: MirrorPolicy,
     backing: Backing,
     started: Instant,
+    proofs: ProofMetrics,
     mirrors: DashMap<GroupVersionResource, watch::Sender<State>>,
 }
 
@@ -95,7 +97,20 @@ pub struct Mirrors {
 impl Mirrors {
     /// None yet.
     pub fn new(upstream: Upstream, lifecycle: Lifecycle, (policy, backing): (MirrorPolicy, Backing)) -> Self {
-        Self { upstream, lifecycle, policy, backing, started: Instant::now(), mirrors: DashMap::new() }
+        Self {
+            upstream,
+            lifecycle,
+            policy,
+            backing,
+            started: Instant::now(),
+            proofs: ProofMetrics::default(),
+            mirrors: DashMap::new(),
+        }
+    }
+
+    /// What is counted of proofs.
+    pub fn proofs(&self) -> &ProofMetrics {
+        &self.proofs
     }
 
     /// The mirrors that answer.
@@ -222,7 +237,8 @@ impl Mirrors {
         self.carry(format!("fan-out of {resource}"), fanout.clone().run());
         let reader = Reader::new(self.upstream.clone(), spec.clone(), (feed.clone(), asking), first);
         self.carry(format!("feed of {resource}"), reader.run());
-        Ok(Mirror::new(spec, Feed::Local(feed), fanout))
+        let proofs = self.proofs.of(&resource.group_resource());
+        Ok(Mirror::new(spec, Feed::Local(feed), (fanout, proofs)))
     }
 
     async fn assemble_on_nodes(
@@ -246,7 +262,8 @@ impl Mirrors {
         match nodes::first(spec).await {
             Ok(spec) => {
                 let feed = RemoteFeed::new(peers.clone(), resource.clone(), facts);
-                Ok(Mirror::new(spec, Feed::Remote(feed), fanout))
+                let proofs = self.proofs.of(&resource.group_resource());
+                Ok(Mirror::new(spec, Feed::Remote(feed), (fanout, proofs)))
             }
             Err(reason) => {
                 stop.cancel();

@@ -214,7 +214,7 @@ impl World {
         loop {
             tick.tick().await;
             let answer = self.client.get(path).await;
-            if answer.answered_by() == "mirror" || Instant::now() > deadline {
+            if answer.is_mirrored() || Instant::now() > deadline {
                 return answer.mirrored();
             }
         }
