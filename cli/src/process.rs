@@ -95,7 +95,7 @@ impl ListenArguments {
         let metrics = Box::new(MirrorMetrics(mirrors.clone()));
         process.metrics.with_registry(|registry| {
             registry.register_collector(metrics);
-            mirrors.proofs().register(registry);
+            mirrors.register(registry);
         });
         let started = mirrors.start_named().await;
         started.map_err(|error| Fault::usage("start the mirrors", error))?;

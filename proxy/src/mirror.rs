@@ -1,6 +1,7 @@
 //! One mirror as the proxy sees it, and the registry of all of them. A mirror starts when it is named in the configuration,
 //! or after an authorized request that it would serve; it can answer once every shard holds a list.
 
+pub mod check;
 pub mod feed;
 mod nodes;
 pub mod proofs;
@@ -12,11 +13,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::sync::watch;
 use tokio::time::Instant;
 use weir_core::ResourceVersion;
 use weir_core::mirror::{MirrorFacts, MirrorSpec};
 use weir_core::window::Window;
 
+use self::check::Suspicion;
 use self::feed::Feed;
 use self::proofs::Proofs;
 use self::remaining::Remaining;
@@ -44,6 +47,8 @@ pub struct Mirror {
     proved: AtomicU64,
     refused: Mutex<Option<Refused>>,
     remaining: Remaining,
+    /// The last reason to check whether the mirror is what upstream holds.
+    suspected: watch::Sender<Option<Suspicion>>,
 }
 
 /// Positions that may belong to a history that upstream went back from.
@@ -66,6 +71,7 @@ impl Mirror {
             proved: AtomicU64::new(0),
             refused: Mutex::default(),
             remaining: Remaining::default(),
+            suspected: watch::Sender::new(None),
         }
     }
 
@@ -141,6 +147,15 @@ impl Mirror {
     /// The highest revision that upstream is known to have come to.
     pub fn highest_proved(&self) -> ResourceVersion {
         ResourceVersion::new(self.proved.load(Ordering::Acquire))
+    }
+
+    /// The mirror held something else than upstream, which may mean that it has yet to come there.
+    pub fn suspect(&self, suspicion: Suspicion) {
+        self.suspected.send_replace(Some(suspicion));
+    }
+
+    fn suspicions(&self) -> watch::Receiver<Option<Suspicion>> {
+        self.suspected.subscribe()
     }
 
     /// Whether a client may go on from `after`: false for a position that may be of another history.

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
-use weir_core::interest::{Interest, Scope};
+use weir_core::interest::Scope;
 use weir_core::options::Freshness;
 use weir_core::{ResourceVersion, Status};
-use weir_shard_node::feed::scope::{MAX_OBJECTS, ScopeContent};
+use weir_shard_node::feed::scope::{Detail, MAX_OBJECTS, ScopeContent};
 
 use crate::mirror::Mirror;
+use crate::mirror::check::{self, Suspicion};
 use crate::mirror::proofs::{Outcome, Proof};
 use crate::passthrough::Passed;
 
@@ -156,26 +157,32 @@ async fn by_revision(mirror: &Mirror, revision: ResourceVersion) -> Option<Fresh
 }
 
 /// Compares until the mirror holds what upstream held, or has come past it. A difference proves nothing: what is lacking is
-/// on its way. An answer below `wanted` proves nothing of it either.
+/// on its way. If it is not, the self-check finds out. An answer below `wanted` proves nothing of it either.
 async fn by_comparison(mirror: &Mirror, namespace: Option<&Arc<str>>, wanted: ResourceVersion) -> Fresh {
-    let scope = Scope { namespace: namespace.cloned(), name: None };
-    let Some(at) = mirror.newest() else { return std::future::pending().await };
-    let count = mirror.shards().count(&scope, (at, None), MAX_OBJECTS).await;
-    if !count.is_ok_and(|count| count < MAX_OBJECTS) {
-        return std::future::pending().await;
-    }
-    let Some(held) = mirror.feed().scope(namespace.cloned()).await else {
+    let history = mirror.shards().history();
+    let Some(held) = held_upstream(mirror, namespace).await.filter(|held| held.revision() >= wanted) else {
         return std::future::pending().await;
     };
-    if held.revision() < wanted {
-        return std::future::pending().await;
-    }
-    let everything = Arc::new(Interest::new(scope, Default::default(), Vec::new(), None));
+    let part = check::everything_in(namespace.cloned());
+    let mut suspicion =
+        history.map(|history| Suspicion { history, namespace: namespace.cloned(), held: held.clone() });
     let mut frontier = mirror.fanout().frontier();
     loop {
-        if let Some(at) = mirror.newest()
-            && let Some(fresh) = compare(mirror, &everything, at, &held).await
-        {
+        let fresh = match mirror.newest() {
+            Some(at) if at >= held.revision() => Some(Fresh::at(at).proved_by(Proof::CatchUp)),
+            Some(at) => match check::differing(mirror, &part, at, &held).await {
+                Some(0) => {
+                    Some(Fresh { label: held.revision(), ..Fresh::at(at).proved_by(Proof::Comparison) })
+                }
+                Some(_) => {
+                    suspicion.take().into_iter().for_each(|suspicion| mirror.suspect(suspicion));
+                    None
+                }
+                None => None,
+            },
+            None => None,
+        };
+        if let Some(fresh) = fresh {
             mirror.proved(fresh.label);
             return fresh;
         }
@@ -184,20 +191,12 @@ async fn by_comparison(mirror: &Mirror, namespace: Option<&Arc<str>>, wanted: Re
     }
 }
 
-async fn compare(
-    mirror: &Mirror,
-    scope: &Arc<Interest>,
-    at: ResourceVersion,
-    held: &ScopeContent,
-) -> Option<Fresh> {
-    if at >= held.revision() {
-        return Some(Fresh::at(at).proved_by(Proof::CatchUp));
-    }
-    let mut snapshot = mirror.shards().snapshot(scope, at, None).await.ok()?;
-    let objects = snapshot.next(MAX_OBJECTS + 1).await.ok()?;
-    let is_equal = held.equals(objects.iter().map(|object| &**object));
-    let proof = Some(Proof::Comparison);
-    is_equal.then_some(Fresh { content: at, label: held.revision(), proof })
+/// What upstream holds in a part that is small enough to be compared.
+async fn held_upstream(mirror: &Mirror, namespace: Option<&Arc<str>>) -> Option<Arc<ScopeContent>> {
+    let scope = Scope { namespace: namespace.cloned(), name: None };
+    let count = mirror.shards().count(&scope, (mirror.newest()?, None), MAX_OBJECTS).await;
+    count.ok().filter(|count| *count < MAX_OBJECTS)?;
+    mirror.feed().scope(namespace.cloned(), Detail::Metadata).await
 }
 
 async fn newest(mirror: &Mirror) -> Result<Fresh, NotFresh> {

@@ -111,11 +111,12 @@ async fn begin(mirror: &Mirror, interest: &Interest, intent: WatchIntent) -> Res
 /// far: a list of another kind may have named it. Upstream below it means that its history went back.
 async fn resume(mirror: &Mirror, after: ResourceVersion) -> Result<Beginning, Watched> {
     let window = mirror.window().ok_or(Watched::Pass(Passed::Loading))?;
+    if !mirror.may_resume(after) {
+        // Upstream would go on from there, behind what the client never got.
+        return Err(Watched::Failed(Status::watch_too_old(after, window.floor)));
+    }
     if after < window.floor {
         return Err(Watched::Pass(Passed::TooOld));
-    }
-    if !mirror.may_resume(after) {
-        return Err(Watched::Failed(Status::watch_too_old(after, window.floor)));
     }
     if after > window.frontier {
         match fresh::is_reached_upstream(mirror, after).await {

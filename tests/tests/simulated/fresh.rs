@@ -97,7 +97,7 @@ fn is_named(answered_by: &str) -> bool {
 /// How many proofs were wanted of the mirror of config maps, as an operator sees it.
 fn proofs(world: &World) -> usize {
     let mut registry = prometheus_client::registry::Registry::default();
-    world.mirrors.proofs().register(&mut registry);
+    world.mirrors.register(&mut registry);
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
     let counts = text.lines().filter(|line| line.starts_with(r#"proofs_total{resource="configmaps""#));
