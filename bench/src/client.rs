@@ -126,7 +126,7 @@ impl Client {
         };
         let by =
             response.headers().get("weir-answered-by").and_then(|by| by.to_str().ok()).unwrap_or_default();
-        if !response.status().is_success() || by != "mirror" {
+        if !response.status().is_success() || by.split("; ").next() != Some("mirror") {
             bail!("{path} was answered {} by {by:?}", response.status());
         }
         Ok(response)

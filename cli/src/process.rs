@@ -93,7 +93,10 @@ impl ListenArguments {
         let policy = self.common.policy();
         let mirrors = Arc::new(Mirrors::new(upstream.clone(), lifecycle.clone(), (policy, backing)));
         let metrics = Box::new(MirrorMetrics(mirrors.clone()));
-        process.metrics.with_registry(|registry| registry.register_collector(metrics));
+        process.metrics.with_registry(|registry| {
+            registry.register_collector(metrics);
+            mirrors.register(registry);
+        });
         let started = mirrors.start_named().await;
         started.map_err(|error| Fault::usage("start the mirrors", error))?;
         let passthrough = Passthrough::new(upstream.clone(), lifecycle.clone());

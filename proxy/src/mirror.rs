@@ -1,8 +1,10 @@
 //! One mirror as the proxy sees it, and the registry of all of them. A mirror starts when it is named in the configuration,
 //! or after an authorized request that it would serve; it can answer once every shard holds a list.
 
+pub mod check;
 pub mod feed;
 mod nodes;
+pub mod proofs;
 pub mod registry;
 pub mod remaining;
 
@@ -11,12 +13,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::sync::watch;
 use tokio::time::Instant;
 use weir_core::ResourceVersion;
 use weir_core::mirror::{MirrorFacts, MirrorSpec};
 use weir_core::window::Window;
 
+use self::check::Suspicion;
 use self::feed::Feed;
+use self::proofs::Proofs;
 use self::remaining::Remaining;
 use crate::hub::fanout::Fanout;
 use crate::shards::Shards;
@@ -35,12 +40,15 @@ pub struct Mirror {
     spec: Arc<MirrorSpec>,
     feed: Feed,
     fanout: Arc<Fanout>,
+    proofs: Proofs,
     /// The highest revision that a list was ever shown at.
     shown: AtomicU64,
     /// The highest revision that upstream was proved to have come to.
     proved: AtomicU64,
     refused: Mutex<Option<Refused>>,
     remaining: Remaining,
+    /// The last reason to check whether the mirror is what upstream holds.
+    suspected: watch::Sender<Option<Suspicion>>,
 }
 
 /// Positions that may belong to a history that upstream went back from.
@@ -53,15 +61,17 @@ struct Refused {
 // === impl Mirror ===
 
 impl Mirror {
-    pub(crate) fn new(spec: Arc<MirrorSpec>, feed: Feed, fanout: Arc<Fanout>) -> Self {
+    pub(crate) fn new(spec: Arc<MirrorSpec>, feed: Feed, (fanout, proofs): (Arc<Fanout>, Proofs)) -> Self {
         Self {
             spec,
             feed,
             fanout,
+            proofs,
             shown: AtomicU64::new(0),
             proved: AtomicU64::new(0),
             refused: Mutex::default(),
             remaining: Remaining::default(),
+            suspected: watch::Sender::new(None),
         }
     }
 
@@ -88,6 +98,11 @@ impl Mirror {
     /// Merges and hubs.
     pub fn fanout(&self) -> &Arc<Fanout> {
         &self.fanout
+    }
+
+    /// What is counted of proofs.
+    pub fn proofs(&self) -> &Proofs {
+        &self.proofs
     }
 
     /// The shards.
@@ -132,6 +147,15 @@ impl Mirror {
     /// The highest revision that upstream is known to have come to.
     pub fn highest_proved(&self) -> ResourceVersion {
         ResourceVersion::new(self.proved.load(Ordering::Acquire))
+    }
+
+    /// The mirror held something else than upstream, which may mean that it has yet to come there.
+    pub fn suspect(&self, suspicion: Suspicion) {
+        self.suspected.send_replace(Some(suspicion));
+    }
+
+    fn suspicions(&self) -> watch::Receiver<Option<Suspicion>> {
+        self.suspected.subscribe()
     }
 
     /// Whether a client may go on from `after`: false for a position that may be of another history.

@@ -85,6 +85,11 @@ impl Shards {
         self.standing().map(|(history, _)| history)
     }
 
+    /// The earliest history of which a node still holds something.
+    pub fn oldest_history(&self) -> Option<History> {
+        self.0.links.load().values().filter_map(Link::standing).map(|standing| standing.history).min()
+    }
+
     /// The revisions that all shards can answer, in one history; `None` while there is none.
     pub fn window(&self) -> Option<Window> {
         let (_, shards) = self.standing()?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_core::interest::Scope;
 use weir_core::statement::SourceId;
-use weir_core::{GroupVersionResource, ObjectKey, ResourceVersion};
+use weir_core::{GroupVersionResource, History, ObjectKey, ResourceVersion};
 
 use crate::error::ProtocolError;
 use crate::hello::{Spoken, greeted};
@@ -23,6 +23,10 @@ pub struct Prove {
     pub wants_entries: bool,
     /// Whether the feed shall see to it that it gets to the revision soon.
     pub wants_catch_up: bool,
+    /// Whether digests of the objects are wanted with the content.
+    pub wants_digests: bool,
+    /// What was told of this history is false: the feed begins another one, unless it has.
+    pub doubted: Option<History>,
 }
 
 /// Upstream's answer to one question, asked after the call came in.
@@ -47,19 +51,37 @@ pub struct Entry {
     pub uid: Arc<str>,
     /// `metadata.resourceVersion`.
     pub rv: ResourceVersion,
+    /// Of its bytes, where that was wanted.
+    pub digest: Option<u64>,
 }
 
 // === impl Prove ===
 
+impl Prove {
+    /// Asks for nothing but the revision.
+    pub fn revision(mirror: GroupVersionResource) -> Self {
+        Self {
+            mirror,
+            scope: Scope::default(),
+            wants_entries: false,
+            wants_catch_up: false,
+            wants_digests: false,
+            doubted: None,
+        }
+    }
+}
+
 impl From<&Prove> for wire::Prove {
     fn from(prove: &Prove) -> Self {
-        let Prove { mirror, scope, wants_entries, wants_catch_up } = prove;
+        let Prove { mirror, scope, wants_entries, wants_catch_up, wants_digests, doubted } = prove;
         Self {
             hello: Some(Spoken::OURS.hello()),
             mirror: Some(mirror.into()),
             scope: Some(scope.into()),
             wants_entries: *wants_entries,
             wants_catch_up: *wants_catch_up,
+            wants_digests: *wants_digests,
+            doubted: doubted.map(History::get),
         }
     }
 }
@@ -74,6 +96,8 @@ impl TryFrom<wire::Prove> for Prove {
             scope: required(prove.scope, "scope")?.try_into()?,
             wants_entries: prove.wants_entries,
             wants_catch_up: prove.wants_catch_up,
+            wants_digests: prove.wants_digests,
+            doubted: prove.doubted.map(History::new),
         })
     }
 }
@@ -86,10 +110,11 @@ impl From<&Proof> for wire::Proof {
         let entries = entries.as_ref().map(|entries| wire::Entries {
             entries: entries
                 .iter()
-                .map(|Entry { key, uid, rv }| wire::Entry {
+                .map(|Entry { key, uid, rv, digest }| wire::Entry {
                     key: key.to_string(),
                     uid: uid.to_string(),
                     rv: rv.get(),
+                    digest: *digest,
                 })
                 .collect(),
         });
@@ -106,6 +131,7 @@ impl TryFrom<wire::Proof> for Proof {
                 key: key(&entry.key, "entry.key")?,
                 uid: text(&entry.uid, "entry.uid")?,
                 rv: ResourceVersion::new(entry.rv),
+                digest: entry.digest,
             })
         };
         let entries = proof.entries.map(|entries| all(entries.entries, entry));

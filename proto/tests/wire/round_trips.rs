@@ -52,15 +52,18 @@ fn feed() -> Made<Any> {
         .prop_map(|(oldest, more)| Spoken::new(oldest, oldest.saturating_add(more)).unwrap());
     let subscribe = (spoken, range(), option::of(version()), history())
         .prop_map(|(spoken, range, after, history)| Subscribe { spoken, range, after, history });
-    let prove = (mirror(), scope(), any::<bool>(), any::<bool>()).prop_map(
-        |(mirror, scope, wants_entries, wants_catch_up)| Prove {
+    let prove = (mirror(), scope(), any::<[bool; 3]>(), option::of(history())).prop_map(
+        |(mirror, scope, [wants_entries, wants_catch_up, wants_digests], doubted)| Prove {
             mirror,
             scope,
             wants_entries,
             wants_catch_up,
+            wants_digests,
+            doubted,
         },
     );
-    let entry = (key(), ".{1,9}", version()).prop_map(|(key, uid, rv)| Entry { key, uid: uid.into(), rv });
+    let entry = (key(), ".{1,9}", version(), option::of(any::<u64>()))
+        .prop_map(|(key, uid, rv, digest)| Entry { key, uid: uid.into(), rv, digest });
     let proof = (source(), version(), version(), option::of(vec(entry, 0..4)))
         .prop_map(|(source, revision, asked_at, entries)| Proof { source, revision, asked_at, entries });
     prop_oneof![

@@ -129,15 +129,26 @@ fn feed() -> Vec<Any> {
     let subscribe =
         |after| Any::Subscribe(Subscribe { spoken: Spoken::OURS, range: range(), after, history: HISTORY });
     let scope = Scope { namespace: Some("default".into()), name: None };
-    let entry = Entry { key: ObjectKey::new("default", "web-0"), uid: "uid-web-0".into(), rv: rv(11) };
+    let entry = |digest| {
+        Some(vec![Entry {
+            key: ObjectKey::new("default", "web-0"),
+            uid: "uid-web-0".into(),
+            rv: rv(11),
+            digest,
+        }])
+    };
+    let prove = Prove { scope, wants_entries: true, wants_catch_up: true, ..Prove::revision(pods()) };
+    let doubting = Prove { wants_digests: true, doubted: Some(HISTORY), ..prove.clone() };
     let proof =
         |entries| Any::Proof(Proof { source: SourceId(7), revision: rv(90), asked_at: rv(80), entries });
     let mut samples = vec![
         subscribe(None),
         subscribe(Some(rv(10))),
-        Any::Prove(Prove { mirror: pods(), scope, wants_entries: true, wants_catch_up: true }),
+        Any::Prove(prove),
+        Any::Prove(doubting),
         proof(None),
-        proof(Some(vec![entry])),
+        proof(entry(None)),
+        proof(entry(Some(0x0123_4567_89ab_cdef))),
     ];
     samples.extend(feed_answers());
     samples

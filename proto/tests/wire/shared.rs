@@ -5,7 +5,6 @@ use std::pin::Pin;
 use futures_util::stream::{self, Stream, StreamExt};
 use prost::Message;
 use tonic::{Code, Request, Response, Status};
-use weir_core::interest::Scope;
 use weir_core::statement::SourceId;
 use weir_proto::feed::{Proof, Prove, Subscribe};
 use weir_proto::wire::feed_client::FeedClient;
@@ -76,8 +75,7 @@ async fn a_peer_that_speaks_nothing_of_ours_is_refused() {
 
     let refusal = client.prove(wire::Prove::default()).await.unwrap_err();
     assert_eq!(refusal.code(), Code::InvalidArgument, "{refusal:?}");
-    let prove =
-        Prove { mirror: pods(), scope: Scope::default(), wants_entries: false, wants_catch_up: false };
+    let prove = Prove::revision(pods());
     assert!(client.prove(wire::Prove::from(&prove)).await.is_ok());
 }
 

@@ -12,6 +12,7 @@ use weir_core::status::DEADLINE_BODY;
 use super::body::ProxyBody;
 use super::request;
 use crate::auth::Permit;
+use crate::mirror::proofs::Proof;
 
 /// The header that says who answered.
 pub const ANSWERED_BY: &str = "weir-answered-by";
@@ -21,10 +22,13 @@ pub fn busy(message: &'static str) -> Status {
     Status::too_many_requests(message, 1)
 }
 
-/// An answer from a mirror, in JSON, to a caller who may have it.
-pub fn json(_permit: &Permit, body: ProxyBody) -> Response<ProxyBody> {
+/// An answer from a mirror, in JSON, to a caller who may have it, and what proved it where it had to be fresh.
+pub fn json(_permit: &Permit, body: ProxyBody, proof: Option<Proof>) -> Response<ProxyBody> {
     let mut response = Response::new(body);
     mark(&mut response, HeaderValue::from_static("application/json"));
+    if let Some(proof) = proof {
+        response.headers_mut().insert(ANSWERED_BY, HeaderValue::from_static(proof.answered_by()));
+    }
     response
 }
 

@@ -9,12 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
-use weir_core::interest::{Interest, Scope};
+use weir_core::interest::Scope;
 use weir_core::options::Freshness;
 use weir_core::{ResourceVersion, Status};
-use weir_shard_node::feed::scope::{MAX_OBJECTS, ScopeContent};
+use weir_shard_node::feed::scope::{Detail, MAX_OBJECTS, ScopeContent};
 
 use crate::mirror::Mirror;
+use crate::mirror::check::{self, Suspicion};
+use crate::mirror::proofs::{Outcome, Proof};
 use crate::passthrough::Passed;
 
 /// How long a busy mirror may take to come to the revision by itself, before upstream is asked for a second watch.
@@ -49,10 +51,52 @@ pub struct Fresh {
     pub content: ResourceVersion,
     /// The revision that the scope's content is the state of. It is beyond `content` where a comparison proved it.
     pub label: ResourceVersion,
+    /// What proved it, where it had to be fresh.
+    pub proof: Option<Proof>,
 }
 
-/// Waits until the mirror is fresh enough for what lies in `namespace`, or for all of it.
+// === impl Fresh ===
+
+impl Fresh {
+    /// The state at a revision.
+    pub fn at(revision: ResourceVersion) -> Self {
+        Self { content: revision, label: revision, proof: None }
+    }
+
+    fn proved_by(self, proof: Proof) -> Self {
+        Self { proof: Some(proof), ..self }
+    }
+}
+
+/// Waits until the mirror is fresh enough for what lies in `namespace`, or for all of it, and counts what proved it.
 pub async fn reach(
+    mirror: &Mirror,
+    namespace: Option<&Arc<str>>,
+    freshness: Freshness,
+    otherwise: Otherwise,
+) -> Result<Fresh, NotFresh> {
+    let needs_proof = match freshness {
+        Freshness::Any => false,
+        Freshness::NotOlderThan(wanted) => mirror.newest().is_none_or(|newest| newest < wanted),
+        Freshness::Consistent => true,
+    };
+    if !needs_proof {
+        return newest(mirror).await;
+    }
+    let (began, pace) = (Instant::now(), mirror.fanout().pace());
+    let reached = become_fresh(mirror, namespace, freshness, otherwise).await;
+    let outcome = match &reached {
+        Ok(fresh) => fresh.proof.map(Outcome::Proved),
+        Err(NotFresh::Pass(_)) => Some(Outcome::Passed),
+        Err(NotFresh::Refuse(_)) => Some(Outcome::Refused),
+    };
+    if let Some(outcome) = outcome {
+        mirror.proofs().count(outcome, pace, began.elapsed());
+    }
+    reached
+}
+
+async fn become_fresh(
     mirror: &Mirror,
     namespace: Option<&Arc<str>>,
     freshness: Freshness,
@@ -64,7 +108,7 @@ pub async fn reach(
             tokio::select! {
                 biased;
                 reached = come_to(mirror, wanted) => match reached {
-                    Ok(()) => newest(mirror).await,
+                    Ok(()) => Ok(newest(mirror).await?.proved_by(Proof::CatchUp)),
                     Err(not_fresh) => Err(not_fresh),
                 },
                 fresh = by_comparison(mirror, namespace, wanted) => Ok(fresh),
@@ -96,7 +140,7 @@ pub async fn is_reached_upstream(mirror: &Mirror, wanted: ResourceVersion) -> Op
 async fn prove(mirror: &Mirror, namespace: Option<&Arc<str>>) -> Option<Fresh> {
     let revision = mirror.feed().newest(false).await?;
     if timeout_at(Instant::now() + BY_ITSELF, mirror.reached(revision)).await.is_ok() {
-        return newest(mirror).await.ok();
+        return Some(newest(mirror).await.ok()?.proved_by(Proof::Revision));
     }
     tokio::select! {
         fresh = by_revision(mirror, revision) => fresh,
@@ -109,30 +153,36 @@ async fn by_revision(mirror: &Mirror, revision: ResourceVersion) -> Option<Fresh
     // The answer to the second question is not needed: what it sets going brings the mirror to the first one's.
     mirror.feed().newest(true).await?;
     mirror.reached(revision).await;
-    newest(mirror).await.ok()
+    Some(newest(mirror).await.ok()?.proved_by(Proof::CatchUp))
 }
 
 /// Compares until the mirror holds what upstream held, or has come past it. A difference proves nothing: what is lacking is
-/// on its way. An answer below `wanted` proves nothing of it either.
+/// on its way. If it is not, the self-check finds out. An answer below `wanted` proves nothing of it either.
 async fn by_comparison(mirror: &Mirror, namespace: Option<&Arc<str>>, wanted: ResourceVersion) -> Fresh {
-    let scope = Scope { namespace: namespace.cloned(), name: None };
-    let Some(at) = mirror.newest() else { return std::future::pending().await };
-    let count = mirror.shards().count(&scope, (at, None), MAX_OBJECTS).await;
-    if !count.is_ok_and(|count| count < MAX_OBJECTS) {
-        return std::future::pending().await;
-    }
-    let Some(held) = mirror.feed().scope(namespace.cloned()).await else {
+    let history = mirror.shards().history();
+    let Some(held) = held_upstream(mirror, namespace).await.filter(|held| held.revision() >= wanted) else {
         return std::future::pending().await;
     };
-    if held.revision() < wanted {
-        return std::future::pending().await;
-    }
-    let everything = Arc::new(Interest::new(scope, Default::default(), Vec::new(), None));
+    let part = check::everything_in(namespace.cloned());
+    let mut suspicion =
+        history.map(|history| Suspicion { history, namespace: namespace.cloned(), held: held.clone() });
     let mut frontier = mirror.fanout().frontier();
     loop {
-        if let Some(at) = mirror.newest()
-            && let Some(fresh) = compare(mirror, &everything, at, &held).await
-        {
+        let fresh = match mirror.newest() {
+            Some(at) if at >= held.revision() => Some(Fresh::at(at).proved_by(Proof::CatchUp)),
+            Some(at) => match check::differing(mirror, &part, at, &held).await {
+                Some(0) => {
+                    Some(Fresh { label: held.revision(), ..Fresh::at(at).proved_by(Proof::Comparison) })
+                }
+                Some(_) => {
+                    suspicion.take().into_iter().for_each(|suspicion| mirror.suspect(suspicion));
+                    None
+                }
+                None => None,
+            },
+            None => None,
+        };
+        if let Some(fresh) = fresh {
             mirror.proved(fresh.label);
             return fresh;
         }
@@ -141,24 +191,17 @@ async fn by_comparison(mirror: &Mirror, namespace: Option<&Arc<str>>, wanted: Re
     }
 }
 
-async fn compare(
-    mirror: &Mirror,
-    scope: &Arc<Interest>,
-    at: ResourceVersion,
-    held: &ScopeContent,
-) -> Option<Fresh> {
-    if at >= held.revision() {
-        return Some(Fresh { content: at, label: at });
-    }
-    let mut snapshot = mirror.shards().snapshot(scope, at, None).await.ok()?;
-    let objects = snapshot.next(MAX_OBJECTS + 1).await.ok()?;
-    let is_equal = held.equals(objects.iter().map(|object| &**object));
-    is_equal.then_some(Fresh { content: at, label: held.revision() })
+/// What upstream holds in a part that is small enough to be compared.
+async fn held_upstream(mirror: &Mirror, namespace: Option<&Arc<str>>) -> Option<Arc<ScopeContent>> {
+    let scope = Scope { namespace: namespace.cloned(), name: None };
+    let count = mirror.shards().count(&scope, (mirror.newest()?, None), MAX_OBJECTS).await;
+    count.ok().filter(|count| *count < MAX_OBJECTS)?;
+    mirror.feed().scope(namespace.cloned(), Detail::Metadata).await
 }
 
 async fn newest(mirror: &Mirror) -> Result<Fresh, NotFresh> {
     let at = mirror.newest_or_behind().await.ok_or(NotFresh::Pass(Passed::Loading))?;
-    Ok(Fresh { content: at, label: at })
+    Ok(Fresh::at(at))
 }
 
 /// Waits until the mirror itself has come to a revision; 504 in upstream's words after as long as upstream waits.

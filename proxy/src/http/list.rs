@@ -11,14 +11,15 @@ use weir_core::{Object, ObjectKey, ResourceVersion, Status};
 use super::fresh::{self, Fresh, NotFresh, Otherwise};
 use super::list_body::{Items, ListMeta};
 use crate::mirror::Mirror;
+use crate::mirror::proofs::Proof;
 use crate::mirror::remaining::Place;
 use crate::passthrough::Passed;
 
 /// What comes of a list.
 #[derive(Debug)]
 pub enum Listed {
-    /// The mirror answers.
-    Answer(ListMeta, Items),
+    /// The mirror answers, and what proved it where it had to be fresh.
+    Answer(ListMeta, Items, Option<Proof>),
     /// Upstream has to answer.
     Pass(Passed),
     /// Neither may: this is the answer.
@@ -53,7 +54,7 @@ impl Listing<'_> {
         };
         read.map_or_else(
             |unanswered| self.unanswered(unanswered, at.content),
-            |(meta, items)| Listed::Answer(meta, items),
+            |(meta, items)| Listed::Answer(meta, items, at.proof),
         )
     }
 
@@ -95,7 +96,7 @@ impl Listing<'_> {
             return Err(Listed::Pass(Passed::NotReached));
         }
         match fresh::come_to(self.mirror, at).await {
-            Ok(()) => Ok(Fresh { content: at, label: at }),
+            Ok(()) => Ok(Fresh::at(at)),
             Err(NotFresh::Pass(why)) => Err(Listed::Pass(why)),
             Err(NotFresh::Refuse(status)) => Err(Listed::Refuse(*status)),
         }

@@ -17,6 +17,7 @@ use super::{fail, get, list_body, watch, watch_body};
 use crate::auth::Permit;
 use crate::drain::Drain;
 use crate::mirror::Mirror;
+use crate::mirror::proofs::Proof;
 use crate::passthrough::Passed;
 
 /// What comes of a request.
@@ -94,7 +95,8 @@ impl Reading<'_> {
     async fn get(&self, key: &ObjectKey) -> Result<Outcome, Status> {
         match get::get(self.mirror, key, GetIntent::of(&self.request.query)).await {
             Ok(object) => {
-                Ok(self.answered(list_body::object(self.mirror.spec(), &object, self.is_pretty), None))
+                let body = list_body::object(self.mirror.spec(), &object, self.is_pretty);
+                Ok(self.answered(body, None, None))
             }
             Err(why) => self.passed(why),
         }
@@ -109,11 +111,11 @@ impl Reading<'_> {
             reach: narrowed.reach,
         };
         match listing.answer(&intent).await {
-            Listed::Answer(meta, items) => {
+            Listed::Answer(meta, items, proof) => {
                 let Some(facts) = self.mirror.facts() else { return self.passed(Passed::Loading) };
                 let shard = meta.shard.clone();
                 let body = list_body::list((self.mirror.spec(), &facts), &meta, items, self.is_pretty);
-                Ok(self.answered(body, shard.as_deref()))
+                Ok(self.answered(body, shard.as_deref(), proof))
             }
             Listed::Pass(why) => self.passed(why),
             Listed::Refuse(status) => Err(status),
@@ -122,19 +124,19 @@ impl Reading<'_> {
 
     async fn watch(&self, narrowed: &Narrowed, options: &ListOptions) -> Result<Outcome, Status> {
         let interest = &narrowed.interest;
-        let body = match watch::watch(self.mirror, interest, options, self.drain).await? {
-            Watched::Answer(plan) => watch_body::watch(*plan),
-            Watched::Over => ProxyBody::Full(None),
-            Watched::Failed(status) => watch_body::error(&status),
+        let (body, proof) = match watch::watch(self.mirror, interest, options, self.drain).await? {
+            Watched::Answer(plan, proof) => (watch_body::watch(*plan), proof),
+            Watched::Over => (ProxyBody::Full(None), None),
+            Watched::Failed(status) => (watch_body::error(&status), None),
             Watched::Pass(Passed::TooOld) if interest.shard.is_some() => {
                 let floor = self.mirror.window().map(|window| window.floor).unwrap_or_default();
                 let from = options.resource_version.parse().unwrap_or_default();
-                watch_body::error(&Status::watch_too_old(from, floor))
+                (watch_body::error(&Status::watch_too_old(from, floor)), None)
             }
             Watched::Pass(why) => return self.passed(why),
         };
         let shard = interest.shard.as_ref().map(ToString::to_string);
-        Ok(self.answered(body, shard.as_deref()))
+        Ok(self.answered(body, shard.as_deref(), proof))
     }
 
     /// Upstream answers; for want of what the mirror should have, for few at once. A mirror that was emptied because
@@ -149,8 +151,8 @@ impl Reading<'_> {
     }
 
     /// An answer from the mirror. It leaves only here, and only beside the permit.
-    fn answered(&self, body: ProxyBody, shard: Option<&str>) -> Outcome {
-        let mut response = self.with_warnings(fail::json(&self.permit, body));
+    fn answered(&self, body: ProxyBody, shard: Option<&str>, proof: Option<Proof>) -> Outcome {
+        let mut response = self.with_warnings(fail::json(&self.permit, body, proof));
         if let Some(value) = shard.and_then(|selector| HeaderValue::from_str(selector).ok()) {
             response.headers_mut().insert("weir-shard-selector", value);
         }

@@ -14,6 +14,7 @@ use super::watch_body::{Frames, WatchPlan};
 use crate::drain::Drain;
 use crate::hub::follow::Follower;
 use crate::mirror::Mirror;
+use crate::mirror::proofs::Proof;
 use crate::passthrough::Passed;
 
 /// The shortest time that a watch without a wish of its own lasts; the longest is twice that.
@@ -21,8 +22,8 @@ const SHORTEST: Duration = Duration::from_secs(1_800);
 
 /// What comes of a watch.
 pub enum Watched {
-    /// The mirror answers.
-    Answer(Box<WatchPlan>),
+    /// The mirror answers, and what proved it where it had to be fresh.
+    Answer(Box<WatchPlan>, Option<Proof>),
     /// Its time is over before it began.
     Over,
     /// Upstream has to answer.
@@ -39,6 +40,7 @@ struct Beginning {
     after: ResourceVersion,
     shows_state: bool,
     has_end_bookmark: bool,
+    proof: Option<Proof>,
 }
 
 /// The answer to a watch.
@@ -73,7 +75,7 @@ pub async fn watch(
     };
     let facts = mirror.facts();
     let now = Instant::now();
-    Ok(Watched::Answer(Box::new(WatchPlan {
+    let plan = WatchPlan {
         frames: Frames::new(mirror.spec()),
         initial,
         has_end_bookmark: beginning.has_end_bookmark,
@@ -82,7 +84,8 @@ pub async fn watch(
         // A time beyond what the clock can count is as good as none.
         deadline: now.checked_add(length).unwrap_or(now + 2 * SHORTEST),
         turn: drain.turn(),
-    })))
+    };
+    Ok(Watched::Answer(Box::new(plan), beginning.proof))
 }
 
 async fn begin(mirror: &Mirror, interest: &Interest, intent: WatchIntent) -> Result<Beginning, Watched> {
@@ -97,22 +100,23 @@ async fn begin(mirror: &Mirror, interest: &Interest, intent: WatchIntent) -> Res
     };
     let namespace = interest.scope.namespace.as_ref();
     let fresh = fresh::reach(mirror, namespace, freshness, otherwise).await;
-    let Fresh { content, label } = fresh.map_err(|not_fresh| match not_fresh {
+    let Fresh { content, label, proof } = fresh.map_err(|not_fresh| match not_fresh {
         NotFresh::Pass(why) => Watched::Pass(why),
         NotFresh::Refuse(status) => Watched::Failed(*status),
     })?;
-    Ok(Beginning { content, after: label, shows_state, has_end_bookmark })
+    Ok(Beginning { content, after: label, shows_state, has_end_bookmark, proof })
 }
 
 /// A watch from a position. One beyond the mirror's own waits there for what comes after it, as long as upstream has come so
 /// far: a list of another kind may have named it. Upstream below it means that its history went back.
 async fn resume(mirror: &Mirror, after: ResourceVersion) -> Result<Beginning, Watched> {
     let window = mirror.window().ok_or(Watched::Pass(Passed::Loading))?;
+    if !mirror.may_resume(after) {
+        // Upstream would go on from there, behind what the client never got.
+        return Err(Watched::Failed(Status::watch_too_old(after, window.floor)));
+    }
     if after < window.floor {
         return Err(Watched::Pass(Passed::TooOld));
-    }
-    if !mirror.may_resume(after) {
-        return Err(Watched::Failed(Status::watch_too_old(after, window.floor)));
     }
     if after > window.frontier {
         match fresh::is_reached_upstream(mirror, after).await {
@@ -121,5 +125,5 @@ async fn resume(mirror: &Mirror, after: ResourceVersion) -> Result<Beginning, Wa
             None => return Err(Watched::Pass(Passed::NotReached)),
         }
     }
-    Ok(Beginning { content: after, after, shows_state: false, has_end_bookmark: false })
+    Ok(Beginning { content: after, after, shows_state: false, has_end_bookmark: false, proof: None })
 }

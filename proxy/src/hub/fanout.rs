@@ -1,6 +1,8 @@
 //! The task side of merges and hubs: carries what nodes say into the merges, what the merges want to the nodes, and what
 //! they release into hubs, and wakes the clients of a hub. All of it for one mirror, under one short lock.
 
+mod lease;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +18,11 @@ use weir_core::interest::Interest;
 use weir_core::message::{InterestEvent, LogRequest, Unanswered};
 use weir_core::statement::Statement;
 
+use self::lease::HubCell;
+pub use self::lease::Lease;
 use super::lag::Lag;
-use super::{End, Hub, HubBounds, Read};
+use super::pace::{Moves, Pace};
+use super::{Hub, HubBounds};
 use crate::link::Link;
 use crate::merge::{Asked, CREDIT, InterestId, Merges, NodeIndex, Output, ShardIndex};
 use crate::peers::remote::Said;
@@ -35,6 +40,7 @@ pub struct Fanout {
     asks: Mutex<Vec<(Asked, LogRequest)>>,
     /// How far all nodes have come.
     frontier: watch::Sender<ResourceVersion>,
+    moves: Moves,
     restored: watch::Sender<Restore>,
 }
 
@@ -62,24 +68,6 @@ struct Leased {
     leases: usize,
 }
 
-/// A hub shared by its clients.
-#[derive(Debug)]
-struct HubCell {
-    id: InterestId,
-    interest: Arc<Interest>,
-    hub: Mutex<Hub>,
-    /// Counts what was added, so that a client can wait for more.
-    added: watch::Sender<u64>,
-}
-
-/// A client's share of a hub; the interest closes with the last one.
-#[derive(Debug)]
-pub struct Lease {
-    fanout: Arc<Fanout>,
-    cell: Option<Arc<HubCell>>,
-    added: watch::Receiver<u64>,
-}
-
 // === impl Fanout ===
 
 impl Fanout {
@@ -93,6 +81,7 @@ impl Fanout {
             wake: Arc::new(Notify::new()),
             asks: Mutex::default(),
             frontier: watch::Sender::new(ResourceVersion::ZERO),
+            moves: Moves::default(),
             restored: watch::Sender::new(Restore::default()),
         }
     }
@@ -158,7 +147,9 @@ impl Fanout {
                 link.reach(at);
             }
         }
-        self.frontier.send_if_modified(|known| std::mem::replace(known, frontier) != frontier);
+        if self.frontier.send_if_modified(|known| std::mem::replace(known, frontier) != frontier) {
+            self.moves.note();
+        }
     }
 
     async fn answer(
@@ -244,6 +235,11 @@ impl Fanout {
         self.frontier.subscribe()
     }
 
+    /// Whether it moves by itself.
+    pub fn pace(&self) -> Pace {
+        self.moves.pace()
+    }
+
     /// The last time that upstream went back; changes when that is noticed, or more of it.
     pub fn restored(&self) -> watch::Receiver<Restore> {
         self.restored.subscribe()
@@ -303,64 +299,5 @@ impl Fanout {
         state.by_id.remove(&cell.id);
         let outputs = state.merges.close(cell.id);
         self.carry(&mut state, outputs);
-    }
-}
-
-// === impl HubCell ===
-
-impl HubCell {
-    fn push(&self, events: Vec<InterestEvent>) {
-        self.hub.lock().push(events);
-        self.added.send_modify(|count| *count = count.wrapping_add(1));
-    }
-
-    fn end(&self, end: End) {
-        self.hub.lock().end(end);
-        self.added.send_modify(|count| *count = count.wrapping_add(1));
-    }
-}
-
-// === impl Lease ===
-
-impl Lease {
-    /// Up to where everything was released. Ask before reading: what is then read to the hub's end covers it.
-    pub fn frontier(&self) -> ResourceVersion {
-        let Some(cell) = &self.cell else { return ResourceVersion::ZERO };
-        self.fanout.state.lock().merges.frontier_of(cell.id).unwrap_or_default()
-    }
-
-    /// At most `max` events after the cursor.
-    pub fn read(&mut self, cursor: ResourceVersion, max: usize) -> Read {
-        self.added.mark_unchanged();
-        self.cell.as_ref().map_or(Read::Ended(End::TooOld), |cell| cell.hub.lock().read(cursor, max))
-    }
-
-    /// Waits until something was added since the last read.
-    pub async fn changed(&mut self) {
-        // The sender lives in the cell that the lease holds, so the channel cannot close.
-        let _ = self.added.changed().await;
-    }
-
-    /// A share of the interest's hub as it is now: where this one has ended, of another one.
-    pub fn again(&self) -> Option<Self> {
-        self.cell.as_ref().map(|cell| self.fanout.follow(&cell.interest))
-    }
-
-    /// What is followed.
-    pub fn interest(&self) -> Option<&Arc<Interest>> {
-        self.cell.as_ref().map(|cell| &cell.interest)
-    }
-
-    /// The shards behind the hub.
-    pub fn shards(&self) -> &Shards {
-        self.fanout.shards()
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        if let Some(cell) = self.cell.take() {
-            self.fanout.release(&cell);
-        }
     }
 }

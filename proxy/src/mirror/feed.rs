@@ -6,17 +6,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::sync::watch;
 use tracing::debug;
 use weir_core::interest::Scope;
 use weir_core::mirror::MirrorFacts;
-use weir_core::{GroupVersionResource, ResourceVersion, rendezvous};
-use weir_proto::feed::{Proof, Prove};
+use weir_core::{GroupVersionResource, History, ResourceVersion, rendezvous};
+use weir_proto::feed::{Entry, Proof, Prove};
 use weir_proto::wire;
 use weir_shard_node::feed::handle::FeedHandle;
-use weir_shard_node::feed::scope::ScopeContent;
+use weir_shard_node::feed::scope::{self, Detail, ScopeContent};
 
 use crate::peers::Peers;
+use crate::peers::peer::Peer;
 
 /// How long one node may take to prove something. Callers give up sooner or pass through.
 const PROOF_LIMIT: Duration = Duration::from_secs(3);
@@ -46,20 +48,35 @@ impl Feed {
     pub async fn newest(&self, catch_up: bool) -> Option<ResourceVersion> {
         match self {
             Self::Local(feed) => feed.newest(catch_up).await,
-            Self::Remote(feed) => Some(feed.prove(Scope::default(), false, catch_up).await?.revision),
+            Self::Remote(feed) => {
+                let prove = Prove { wants_catch_up: catch_up, ..feed.question() };
+                Some(feed.prove(prove).await?.revision)
+            }
         }
     }
 
     /// What a namespace, or the whole collection, holds at upstream now; `None` where the feed cannot ask, or the scope holds
     /// too much to be compared.
-    pub async fn scope(&self, namespace: Option<Arc<str>>) -> Option<Arc<ScopeContent>> {
+    pub async fn scope(&self, namespace: Option<Arc<str>>, detail: Detail) -> Option<Arc<ScopeContent>> {
         match self {
-            Self::Local(feed) => feed.scope(namespace).await,
+            Self::Local(feed) => feed.scope(namespace, detail).await,
             Self::Remote(feed) => {
-                let proof = feed.prove(Scope { namespace, name: None }, true, false).await?;
-                let entries = proof.entries?.into_iter().map(|entry| (entry.key, entry.uid, entry.rv));
-                Some(Arc::new(ScopeContent::whole(proof.revision, entries)))
+                let (scope, wants_digests) = (Scope { namespace, name: None }, detail == Detail::Bytes);
+                let prove = Prove { scope, wants_entries: true, wants_digests, ..feed.question() };
+                let proof = feed.prove(prove).await?;
+                let entries = proof.entries?.into_iter();
+                let entries =
+                    entries.map(|Entry { key, uid, rv, digest }| scope::Entry { key, uid, rv, digest });
+                Some(Arc::new(ScopeContent::whole(proof.revision, entries.collect())))
             }
+        }
+    }
+
+    /// What was told of a history is false: every feed of the mirror that can be reached begins another one, unless it has.
+    pub async fn doubt(&self, history: History) {
+        match self {
+            Self::Local(feed) => feed.doubt(history),
+            Self::Remote(feed) => feed.doubt(history).await,
         }
     }
 
@@ -83,25 +100,43 @@ impl RemoteFeed {
         Self { peers, resource, facts }
     }
 
+    fn question(&self) -> Prove {
+        Prove::revision(self.resource.clone())
+    }
+
+    /// The nodes with a session.
+    fn reachable(&self) -> Vec<Arc<Peer>> {
+        self.peers.all().into_iter().filter(|peer| peer.slots().is_some()).collect()
+    }
+
     /// Asks the nodes one after the other until one has a feed and proves it.
-    async fn prove(&self, scope: Scope, wants_entries: bool, wants_catch_up: bool) -> Option<Proof> {
-        let peers: Vec<_> = self.peers.all().into_iter().filter(|peer| peer.slots().is_some()).collect();
+    async fn prove(&self, prove: Prove) -> Option<Proof> {
+        let peers = self.reachable();
         let order = rendezvous::order(peers.iter().map(|peer| peer.address().as_str()), &self.resource);
-        let prove = Prove { mirror: self.resource.clone(), scope, wants_entries, wants_catch_up };
         for address in order {
             let Some(peer) = peers.iter().find(|peer| peer.address().as_str() == address) else { continue };
-            let asked = async {
-                let mut client = peer.feed().await.ok()?;
-                let answer = client.prove(wire::Prove::from(&prove)).await;
-                answer.map_err(|status| debug!(%address, %status, "no proof from a node")).ok()
-            };
-            let Ok(Some(answer)) = tokio::time::timeout(PROOF_LIMIT, asked).await else { continue };
-            match Proof::try_from(answer.into_inner()) {
-                Ok(proof) if proof.entries.is_some() == wants_entries => return Some(proof),
+            let Some(answer) = ask(peer, &prove).await else { continue };
+            match Proof::try_from(answer) {
+                Ok(proof) if proof.entries.is_some() == prove.wants_entries => return Some(proof),
                 Ok(_) => return None,
                 Err(error) => debug!(%address, %error, "proof of a node cannot be read"),
             }
         }
         None
     }
+    /// Nodes may follow different feeds, so all are told. One without a feed has nothing to drop.
+    async fn doubt(&self, history: History) {
+        let prove = Prove { doubted: Some(history), ..self.question() };
+        join_all(self.reachable().iter().map(|peer| ask(peer, &prove))).await;
+    }
+}
+
+/// Asks one node.
+async fn ask(peer: &Peer, prove: &Prove) -> Option<wire::Proof> {
+    let asked = async {
+        let mut client = peer.feed().await.ok()?;
+        let answer = client.prove(wire::Prove::from(prove)).await;
+        answer.map_err(|status| debug!(address = %peer.address(), %status, "no proof from a node")).ok()
+    };
+    Some(tokio::time::timeout(PROOF_LIMIT, asked).await.ok()??.into_inner())
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dashmap::DashMap;
+use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{info, warn};
@@ -20,7 +21,10 @@ use weir_shard_node::node::cell::NodeCell;
 use weir_shard_node::subscriber;
 use weir_upstream::{ConnectError, Role, Upstream};
 
+use super::check::counts::CheckMetrics;
+use super::check::{CHECK_EVERY, SelfCheck};
 use super::feed::{Feed, RemoteFeed};
+use super::proofs::ProofMetrics;
 use super::{Mirror, nodes};
 use crate::hub::fanout::Fanout;
 use crate::peers::Peers;
@@ -87,6 +91,8 @@ pub struct Mirrors {
     policy: MirrorPolicy,
     backing: Backing,
     started: Instant,
+    counts: (ProofMetrics, CheckMetrics),
+    check_every: Duration,
     mirrors: DashMap<GroupVersionResource, watch::Sender<State>>,
 }
 
@@ -95,7 +101,29 @@ pub struct Mirrors {
 impl Mirrors {
     /// None yet.
     pub fn new(upstream: Upstream, lifecycle: Lifecycle, (policy, backing): (MirrorPolicy, Backing)) -> Self {
-        Self { upstream, lifecycle, policy, backing, started: Instant::now(), mirrors: DashMap::new() }
+        Self {
+            upstream,
+            lifecycle,
+            policy,
+            backing,
+            started: Instant::now(),
+            counts: Default::default(),
+            check_every: CHECK_EVERY,
+            mirrors: DashMap::new(),
+        }
+    }
+
+    /// The same with mirrors that are compared with upstream so often.
+    #[must_use]
+    pub fn checked_every(self, check_every: Duration) -> Self {
+        Self { check_every, ..self }
+    }
+
+    /// Shows what is counted of proofs and self-checks.
+    pub fn register(&self, registry: &mut Registry) {
+        let (proofs, checks) = &self.counts;
+        proofs.register(registry);
+        checks.register(registry);
     }
 
     /// The mirrors that answer.
@@ -196,6 +224,9 @@ impl Mirrors {
         };
         let mirror = Arc::new(mirror);
         self.carry(format!("restores of {resource}"), mirror.clone().follow_restores());
+        let counts = self.counts.1.of(&resource.group_resource());
+        let check = SelfCheck::new(mirror.clone(), self.check_every, counts);
+        self.carry(format!("self-check of {resource}"), check.run());
         Ok(mirror)
     }
 
@@ -222,7 +253,8 @@ impl Mirrors {
         self.carry(format!("fan-out of {resource}"), fanout.clone().run());
         let reader = Reader::new(self.upstream.clone(), spec.clone(), (feed.clone(), asking), first);
         self.carry(format!("feed of {resource}"), reader.run());
-        Ok(Mirror::new(spec, Feed::Local(feed), fanout))
+        let proofs = self.counts.0.of(&resource.group_resource());
+        Ok(Mirror::new(spec, Feed::Local(feed), (fanout, proofs)))
     }
 
     async fn assemble_on_nodes(
@@ -246,7 +278,8 @@ impl Mirrors {
         match nodes::first(spec).await {
             Ok(spec) => {
                 let feed = RemoteFeed::new(peers.clone(), resource.clone(), facts);
-                Ok(Mirror::new(spec, Feed::Remote(feed), fanout))
+                let proofs = self.counts.0.of(&resource.group_resource());
+                Ok(Mirror::new(spec, Feed::Remote(feed), (fanout, proofs)))
             }
             Err(reason) => {
                 stop.cancel();

@@ -14,7 +14,7 @@ use weir_core::{History, ResourceVersion, SourceId};
 use super::metrics::FeedCounters;
 use super::prove::Questions;
 use super::ring::{self, Next, Ring, RingBounds, Standing, SubscriberId, Wanted};
-use super::scope::ScopeContent;
+use super::scope::{Detail, ScopeContent};
 use super::subscription::Subscription;
 
 /// What the ring of a feed holds.
@@ -156,8 +156,13 @@ impl FeedHandle {
     }
 
     /// What a namespace, or the whole collection, holds at upstream now; see [`Questions::scope`].
-    pub async fn scope(&self, namespace: Option<Arc<str>>) -> Option<Arc<ScopeContent>> {
-        self.questions.scope(namespace).await
+    pub async fn scope(&self, namespace: Option<Arc<str>>, detail: Detail) -> Option<Arc<ScopeContent>> {
+        self.questions.scope(namespace, detail).await
+    }
+
+    /// What was told of this history is false: the reader drops it and begins the next one, unless it has.
+    pub fn doubt(&self, history: History) {
+        self.change(|ring| ring.doubt(history));
     }
 
     // --- the reader

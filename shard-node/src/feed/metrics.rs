@@ -29,7 +29,7 @@ pub struct FeedCounters {
     pub watches: Counter,
     /// Backfills begun.
     pub backfills: Counter,
-    /// How often upstream's history was found to have gone back, or a subscriber knew of it.
+    /// Histories begun after the first: upstream's went back, a subscriber knew of it, or what was told of one was false.
     pub restores: Counter,
 }
 
@@ -46,7 +46,11 @@ impl FeedMetrics {
         add("feed_late_lists", "Lists begun for shards that came late", late_lists);
         add("feed_watches", "Watches opened at upstream", watches);
         add("feed_backfills", "Watches opened for shards that were behind the ring", backfills);
-        add("feed_restores", "How often upstream's history went back", restores);
+        add(
+            "feed_restores",
+            "Histories begun after the first: upstream's went back, or what was told of one was found false",
+            restores,
+        );
     }
 
     /// The counters of one mirror.

@@ -16,7 +16,7 @@ use weir_core::ResourceVersion;
 use weir_core::mirror::MirrorSpec;
 use weir_upstream::Connection;
 
-use super::scope::{self, ScopeContent};
+use super::scope::{self, Detail, ScopeContent};
 use super::verify::newest_revision;
 use super::watch::{WatchError, Watching};
 
@@ -32,14 +32,14 @@ pub(super) const CATCH_UP_SECONDS: u32 = 3;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Topic {
     Newest,
-    Scope(Option<Arc<str>>),
+    Scope(Option<Arc<str>>, Detail),
 }
 
 /// One caller.
 #[derive(Debug)]
 enum Ask {
     Newest { answer: oneshot::Sender<ResourceVersion>, catch_up: bool },
-    Scope { answer: oneshot::Sender<Arc<ScopeContent>>, namespace: Option<Arc<str>> },
+    Scope { answer: oneshot::Sender<Arc<ScopeContent>>, namespace: Option<Arc<str>>, detail: Detail },
 }
 
 /// The callers' end.
@@ -88,9 +88,9 @@ impl Questions {
 
     /// What a namespace, or the whole collection, holds at upstream's newest revision, asked for after this call began;
     /// `None` as above, and where the scope holds too much to be compared.
-    pub async fn scope(&self, namespace: Option<Arc<str>>) -> Option<Arc<ScopeContent>> {
+    pub async fn scope(&self, namespace: Option<Arc<str>>, detail: Detail) -> Option<Arc<ScopeContent>> {
         let (answer, answered) = oneshot::channel();
-        self.0.try_send(Ask::Scope { answer, namespace }).ok()?;
+        self.0.try_send(Ask::Scope { answer, namespace, detail }).ok()?;
         answered.await.ok()
     }
 }
@@ -155,7 +155,7 @@ impl Asking {
         let (asks, others) =
             std::mem::take(&mut self.waiting).into_iter().partition(|ask| ask.topic() == question.topic);
         self.waiting = others;
-        if matches!(question.topic, Topic::Scope(_)) && self.topics.len() > MAX_SCOPES {
+        if matches!(question.topic, Topic::Scope(..)) && self.topics.len() > MAX_SCOPES {
             // Dropping the callers' ends refuses them.
             return;
         }
@@ -178,8 +178,9 @@ impl Question {
     async fn send(self, asks: Vec<Ask>) -> Result<Answered, WatchError> {
         match &self.topic {
             Topic::Newest => self.newest(asks).await,
-            Topic::Scope(namespace) => {
-                let content = scope::read(&self.connection, &self.spec, namespace.as_deref()).await?;
+            Topic::Scope(namespace, detail) => {
+                let scope = (namespace.as_deref(), *detail);
+                let content = scope::read(&self.connection, &self.spec, scope).await?;
                 let (revision, content) = (content.revision(), Arc::new(content));
                 for ask in asks {
                     // A caller that has gone needs no answer; a scope that is too large has none.
@@ -217,7 +218,7 @@ impl Ask {
     fn topic(&self) -> Topic {
         match self {
             Self::Newest { .. } => Topic::Newest,
-            Self::Scope { namespace, .. } => Topic::Scope(namespace.clone()),
+            Self::Scope { namespace, detail, .. } => Topic::Scope(namespace.clone(), *detail),
         }
     }
 

@@ -10,6 +10,7 @@ mod leading;
 mod lists;
 mod log;
 mod subscriber;
+mod wanted;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,10 +21,11 @@ use weir_core::statement::{Event, Statement};
 use weir_core::{History, ResourceVersion};
 
 pub use lists::KEEP_LIST;
-use lists::{Lists, Place};
+use lists::Lists;
 use log::Log;
 use subscriber::{Stage, Subscriber};
 pub use subscriber::{Standing, SubscriberId};
+pub use wanted::Wanted;
 
 /// How long a subscriber may leave unread what others may wait for, a chunk of a list or a part of a backfill, before it is
 /// passed.
@@ -48,6 +50,8 @@ pub struct Ring {
     lists: Lists,
     subscribers: BTreeMap<SubscriberId, Subscriber>,
     history: History,
+    /// A history of which something false was told.
+    doubted: Option<History>,
     position: Option<ResourceVersion>,
     /// Upstream has no log from here or before, at any instance.
     lost: Option<ResourceVersion>,
@@ -56,19 +60,6 @@ pub struct Ring {
     now: Duration,
     /// Subscribers began to want something.
     wants_more: bool,
-}
-
-/// What subscribers lack, joined: one answer serves all. What is being read for them is left out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
-    /// Another history began, and the feed has missed it.
-    pub history: Option<History>,
-    /// The log from here on, up to the main watch; without one, the main watch can begin here.
-    pub log: Option<ResourceVersion>,
-    /// A list.
-    pub list: bool,
-    /// A subscriber is ahead of the feed, and upstream is not known to have come so far.
-    pub ahead: Option<ResourceVersion>,
 }
 
 /// What a subscriber finds in the ring.
@@ -94,6 +85,7 @@ impl Ring {
             lists: Lists::new(bounds.list_bytes),
             subscribers: BTreeMap::new(),
             history: History::FIRST,
+            doubted: None,
             position: None,
             lost: None,
             vouched: ResourceVersion::ZERO,
@@ -153,6 +145,13 @@ impl Ring {
         let mut subscribers = std::mem::take(&mut self.subscribers);
         subscribers.values_mut().for_each(|subscriber| self.place_anew(subscriber));
         self.subscribers = subscribers;
+        self.wants_more = true;
+    }
+
+    /// What was told of this history is false. It is wanted of the reader that it begins the next one; who tells of a history
+    /// that is over says nothing new.
+    pub fn doubt(&mut self, history: History) {
+        self.doubted = self.doubted.max(Some(history));
         self.wants_more = true;
     }
 
@@ -262,71 +261,6 @@ impl Ring {
         self.log.shrink(read);
         self.backfill.drop_up_to(backfilled);
     }
-
-    // --- what is to be read next
-
-    /// What subscribers lack and nothing that is being read will bring.
-    pub fn wanted(&self) -> Wanted {
-        let mut wanted = Wanted::default();
-        let known = self.vouched.max(self.position.unwrap_or(ResourceVersion::MAX));
-        for subscriber in self.subscribers.values() {
-            if subscriber.history != self.history {
-                let newer = Some(subscriber.history).filter(|history| *history > self.history);
-                wanted.history = wanted.history.max(newer);
-                continue;
-            }
-            wanted.list |= subscriber.stage == Stage::NextList && !self.lists.is_reading();
-            let Some(reached) = subscriber.reached else { continue };
-            if subscriber.is_backfilled() && self.lacks_log_from(reached) {
-                wanted.log = Some(wanted.log.map_or(reached, |lowest| lowest.min(reached)));
-            }
-            if reached > known {
-                wanted.ahead = wanted.ahead.max(Some(reached));
-            }
-        }
-        wanted
-    }
-
-    /// Whether a subscriber began to want something since this was asked last.
-    pub fn take_wants_more(&mut self) -> bool {
-        std::mem::take(&mut self.wants_more)
-    }
-
-    /// The subscribers of the history that is read.
-    fn present(&self) -> impl Iterator<Item = &Subscriber> {
-        self.subscribers.values().filter(|subscriber| subscriber.history == self.history)
-    }
-
-    /// How far those have come whom the backfill that is being read leads on. Others may wait for one from further back.
-    fn backfill_readers(&self) -> impl Iterator<Item = ResourceVersion> {
-        let backfilled = self.present().filter(|subscriber| subscriber.is_backfilled());
-        let is_read_by = |reached: &ResourceVersion| {
-            self.backfilled.is_some_and(|at| *reached >= at) || self.backfill.leads_from(*reached)
-        };
-        backfilled.filter_map(|subscriber| subscriber.reached).filter(is_read_by)
-    }
-
-    fn list_readers(&self) -> Vec<Place> {
-        let place = |subscriber: &Subscriber| match subscriber.stage {
-            Stage::List(place) => Some(place),
-            Stage::Log | Stage::Backfill | Stage::NextList | Stage::Passed => None,
-        };
-        self.present().filter_map(place).collect()
-    }
-
-    /// Whether the main watch is not past this position.
-    fn is_level(&self, position: ResourceVersion) -> bool {
-        self.position.is_some_and(|main| position >= main)
-    }
-
-    fn leads_from(&self, position: ResourceVersion) -> bool {
-        self.log.leads_from(position) || self.backfill.leads_from(position)
-    }
-
-    fn lacks_log_from(&self, position: ResourceVersion) -> bool {
-        let is_coming = self.backfilled.is_some_and(|at| at <= position);
-        !is_coming && !self.is_level(position) && !self.leads_from(position)
-    }
 }
 
 // === impl Subscriber ===
@@ -339,15 +273,6 @@ impl Subscriber {
 
     fn reads(&self, list: ListId) -> bool {
         matches!(self.stage, Stage::List(place) if place.list == list)
-    }
-}
-
-// === impl Wanted ===
-
-impl Wanted {
-    /// Whether nobody lacks anything.
-    pub fn is_nothing(&self) -> bool {
-        *self == Self::default()
     }
 }
 

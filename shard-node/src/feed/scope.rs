@@ -1,10 +1,11 @@
 //! What a namespace, or a small collection, holds at upstream now: the keys, uids and resourceVersions of its objects,
-//! read as one metadata-only list. A mirror that holds exactly these *is* at that revision for the scope, whether or not
+//! read as one metadata-only list, or digests of their bytes too, read as one list of whole objects. A mirror that holds exactly these *is* at that revision for the scope, whether or not
 //! its frontier has come there.
 //!
 //! Equal content does not mean an equal log: an object created and deleted in between leaves no trace here, and its two
 //! events are still to come. So a comparison never moves a frontier.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use http_body_util::BodyExt;
@@ -12,7 +13,7 @@ use weir_core::ResourceVersion;
 use weir_core::mirror::MirrorSpec;
 use weir_core::object::list_reader::ListReader;
 use weir_core::object::scan::{self, FieldPaths};
-use weir_core::{Object, ObjectKey};
+use weir_core::{Object, ObjectKey, fnv1a64};
 use weir_upstream::Connection;
 
 use super::request::{self, RequestError};
@@ -20,8 +21,20 @@ use super::request::{self, RequestError};
 /// Objects that a scope may hold to be compared: about 1 MB of metadata.
 pub const MAX_OBJECTS: usize = 1_000;
 
+/// The same where whole objects are read to be digested: they may be a thousand times as large.
+pub const MAX_DIGESTED: usize = 200;
+
 /// Metadata only, in JSON.
 const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+
+/// What is read of each object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Detail {
+    /// Key, uid and resourceVersion.
+    Metadata,
+    /// A digest of its bytes besides: a new default of a custom resource changes them at the same resourceVersion.
+    Bytes,
+}
 
 /// What a scope holds at one revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,28 +46,33 @@ pub struct ScopeContent {
 
 /// One object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Entry {
-    key: ObjectKey,
-    uid: Arc<str>,
-    rv: ResourceVersion,
+pub struct Entry {
+    /// Its key.
+    pub key: ObjectKey,
+    /// `metadata.uid`.
+    pub uid: Arc<str>,
+    /// `metadata.resourceVersion`.
+    pub rv: ResourceVersion,
+    /// Of its bytes, where they were read.
+    pub digest: Option<u64>,
 }
 
 /// Reads a scope; one that holds too much is not read to the end.
 pub async fn read(
     connection: &Connection,
     spec: &MirrorSpec,
-    namespace: Option<&str>,
+    (namespace, detail): (Option<&str>, Detail),
 ) -> Result<ScopeContent, RequestError> {
-    let path = request::collection(&spec.resource, namespace, &format!("limit={MAX_OBJECTS}"));
+    let path = request::collection(&spec.resource, namespace, &format!("limit={}", detail.max_objects()));
     let fault =
         |source: Box<dyn std::error::Error + Send + Sync>| RequestError::Body { path: path.clone(), source };
-    let mut body = request::get_as(connection, &path, METADATA).await?.into_body();
+    let mut body = request::get_as(connection, &path, detail.accept()).await?.into_body();
     let (mut reader, mut entries) = (ListReader::default(), Vec::new());
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|error| fault(error.into()))?.into_data() else { continue };
         reader.push(&data);
         while let Some(item) = reader.next_item().map_err(|error| fault(error.into()))? {
-            entries.push(Entry::read(item).map_err(fault)?);
+            entries.push(Entry::read(item, detail).map_err(fault)?);
         }
     }
     let envelope = reader.finish().map_err(|error| fault(error.into()))?;
@@ -62,21 +80,36 @@ pub async fn read(
     Ok(ScopeContent { revision: envelope.resource_version, entries, is_whole })
 }
 
+// === impl Detail ===
+
+impl Detail {
+    /// How many objects a scope may hold.
+    pub fn max_objects(self) -> usize {
+        match self {
+            Self::Metadata => MAX_OBJECTS,
+            Self::Bytes => MAX_DIGESTED,
+        }
+    }
+
+    fn accept(self) -> &'static str {
+        match self {
+            Self::Metadata => METADATA,
+            Self::Bytes => "application/json",
+        }
+    }
+}
+
 // === impl ScopeContent ===
 
 impl ScopeContent {
-    /// All that a scope holds at a revision: key, uid and resourceVersion of each object, in key order.
-    pub fn whole(
-        revision: ResourceVersion,
-        entries: impl Iterator<Item = (ObjectKey, Arc<str>, ResourceVersion)>,
-    ) -> Self {
-        let entries = entries.map(|(key, uid, rv)| Entry { key, uid, rv }).collect();
+    /// All that a scope holds at a revision, in key order.
+    pub fn whole(revision: ResourceVersion, entries: Vec<Entry>) -> Self {
         Self { revision, entries, is_whole: true }
     }
 
     /// Its objects, in key order.
-    pub fn entries(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<str>, ResourceVersion)> {
-        self.entries.iter().map(|entry| (&entry.key, &entry.uid, entry.rv))
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
     }
 
     /// Upstream's revision when it answered.
@@ -89,28 +122,36 @@ impl ScopeContent {
         self.is_whole
     }
 
-    /// Whether these objects, in key order, are exactly the scope's.
-    pub fn equals<'a>(&self, mut objects: impl Iterator<Item = &'a Object>) -> bool {
-        let mut entries = self.entries.iter();
-        let all_equal = objects.by_ref().all(|object| entries.next().is_some_and(|entry| entry.is(object)));
-        self.is_whole && all_equal && entries.next().is_none()
+    /// How many objects are in one of the two only, or differ; `None` where the scope was not read to its end.
+    pub fn differing<'a>(&self, objects: impl Iterator<Item = &'a Object>) -> Option<usize> {
+        if !self.is_whole {
+            return None;
+        }
+        let mut unseen: BTreeMap<&ObjectKey, &Entry> =
+            self.entries.iter().map(|entry| (&entry.key, entry)).collect();
+        let is_same = |entry: Option<&Entry>, object: &Object| entry.is_some_and(|entry| entry.is(object));
+        let differing = objects.filter(|object| !is_same(unseen.remove(object.key()), object)).count();
+        Some(differing + unseen.len())
     }
 }
 
 // === impl Entry ===
 
 impl Entry {
-    fn read(item: &[u8]) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+    fn read(item: &[u8], detail: Detail) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
         let scanned = scan::scan(item, &FieldPaths::default())?;
         Ok(Self {
             key: ObjectKey::new(&scanned.namespace.value, &scanned.name.value),
             uid: scanned.uid.value.into(),
             rv: scanned.resource_version.value.parse()?,
+            digest: (detail == Detail::Bytes).then(|| fnv1a64(item)),
         })
     }
 
     fn is(&self, object: &Object) -> bool {
-        self.rv == object.rv() && self.key == *object.key() && *self.uid == *object.uid()
+        self.rv == object.rv()
+            && *self.uid == *object.uid()
+            && self.digest.is_none_or(|digest| digest == fnv1a64(object.bytes()))
     }
 }
 
@@ -131,24 +172,34 @@ mod tests {
         Object::parse(&Bytes::from(raw), &ObjectSchema::new(table).unwrap()).unwrap()
     }
 
+    fn entry(object: &Object, digest: Option<u64>) -> Entry {
+        Entry { key: object.key().clone(), uid: object.uid().into(), rv: object.rv(), digest }
+    }
+
     #[test]
     fn only_the_same_keys_uids_and_versions_are_equal() {
         let held = [object("a", "1", 5), object("b", "2", 6)];
-        let entries = held.iter().map(|object| Entry {
-            key: object.key().clone(),
-            uid: object.uid().into(),
-            rv: object.rv(),
-        });
-        let content =
-            ScopeContent { revision: ResourceVersion::new(9), entries: entries.collect(), is_whole: true };
-        assert!(content.equals(held.iter()));
-        assert!(!content.equals(held[..1].iter()), "one is missing");
-        assert!(
-            !content.equals([object("a", "1", 5), object("b", "2", 6), object("c", "3", 7)].iter()),
-            "one too many"
-        );
-        assert!(!content.equals([object("a", "1", 5), object("b", "2", 7)].iter()), "another version");
-        assert!(!content.equals([object("a", "1", 5), object("b", "3", 6)].iter()), "recreated");
-        assert!(!ScopeContent { is_whole: false, ..content }.equals(held.iter()), "not read to the end");
+        let entries = held.iter().map(|object| entry(object, None)).collect();
+        let content = ScopeContent::whole(ResourceVersion::new(9), entries);
+        let differing = |objects: &[Object]| content.differing(objects.iter());
+        assert_eq!(differing(&held), Some(0));
+        assert_eq!(differing(&held[..1]), Some(1), "one is missing");
+        assert_eq!(differing(&[]), Some(2), "both are");
+        let third = object("c", "3", 7);
+        assert_eq!(differing(&[held[0].clone(), held[1].clone(), third.clone()]), Some(1), "one too many");
+        assert_eq!(differing(&[held[0].clone(), object("b", "2", 7)]), Some(1), "another version");
+        assert_eq!(differing(&[held[0].clone(), object("b", "3", 6)]), Some(1), "recreated");
+        assert_eq!(differing(&[held[0].clone(), third]), Some(2), "one for another");
+        let unread = ScopeContent { is_whole: false, ..content.clone() };
+        assert_eq!(unread.differing(held.iter()), None, "not read to the end");
+    }
+
+    #[test]
+    fn other_bytes_at_the_same_version_differ_where_they_were_read() {
+        let (held, other) = (object("a", "1", 5), fnv1a64(b"other"));
+        for (digest, differing) in [(None, 0), (Some(fnv1a64(held.bytes())), 0), (Some(other), 1)] {
+            let content = ScopeContent::whole(ResourceVersion::new(9), vec![entry(&held, digest)]);
+            assert_eq!(content.differing([&held].into_iter()), Some(differing), "{digest:?}");
+        }
     }
 }

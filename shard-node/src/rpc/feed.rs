@@ -21,6 +21,7 @@ use self::encode::Encodings;
 use super::out::{self, Answers};
 use crate::feed::handle::FeedHandle;
 use crate::feed::ring::Standing;
+use crate::feed::scope::{self, Detail};
 use crate::feeds::{Feeds, NoFeed};
 use crate::refusal;
 
@@ -66,7 +67,8 @@ impl wire::feed_server::Feed for FeedService {
     }
 
     async fn prove(&self, request: Request<wire::Prove>) -> Result<Response<wire::Proof>, Status> {
-        // Everybody who is known may ask how new a mirror is: it tells no content.
+        // Everybody who is known may ask how new a mirror is: it tells no content. They may doubt, too: a history is dropped
+        // once, however many say so.
         caller(request.extensions())?;
         let prove = Prove::try_from(request.into_inner())?;
         let running = self.0.feeds.running(&prove.mirror);
@@ -82,14 +84,18 @@ impl wire::feed_server::Feed for FeedService {
 async fn prove_at(feed: &FeedHandle, prove: &Prove) -> Option<Proof> {
     let asked_at = feed.position().unwrap_or_default();
     let source = feed.source().unwrap_or(SourceId(0));
+    if let Some(history) = prove.doubted {
+        feed.doubt(history);
+    }
     if !prove.wants_entries {
         let revision = feed.newest(prove.wants_catch_up).await?;
         return Some(Proof { source, revision, asked_at, entries: None });
     }
-    let content = feed.scope(prove.scope.namespace.clone()).await?;
+    let detail = if prove.wants_digests { Detail::Bytes } else { Detail::Metadata };
+    let content = feed.scope(prove.scope.namespace.clone(), detail).await?;
     let is_named = |name: &str| prove.scope.name.as_deref().is_none_or(|wanted| wanted == name);
-    let entries = content.entries().filter(|(key, ..)| is_named(key.name()));
-    let entries = entries.map(|(key, uid, rv)| Entry { key: key.clone(), uid: uid.clone(), rv }).collect();
+    let named = content.entries().iter().filter(|entry| is_named(entry.key.name())).cloned();
+    let entries = named.map(|scope::Entry { key, uid, rv, digest }| Entry { key, uid, rv, digest }).collect();
     content.is_whole().then_some(Proof {
         source,
         revision: content.revision(),

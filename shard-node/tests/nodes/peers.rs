@@ -2,7 +2,6 @@
 
 use tonic::transport::Channel;
 use tonic::{Code, Status};
-use weir_core::interest::Scope;
 use weir_core::object::ObjectSchema;
 use weir_core::{GroupVersionResource, History, SlotSet};
 use weir_daemon::Lifecycle;
@@ -19,7 +18,7 @@ async fn client(node: &Node) -> FeedClient<Channel> {
 }
 
 async fn prove(node: &Node, wants_entries: bool) -> Result<Proof, Status> {
-    let prove = Prove { mirror: pods(), scope: Scope::default(), wants_entries, wants_catch_up: false };
+    let prove = Prove { wants_entries, ..Prove::revision(pods()) };
     let answer = client(node).await.prove(wire::Prove::from(&prove)).await?;
     Ok(answer.into_inner().try_into().unwrap())
 }
@@ -47,6 +46,28 @@ async fn only_a_feed_that_runs_proves_and_a_question_starts_none() {
     let proved: Vec<_> = entries.iter().map(|entry| (entry.key.to_string(), entry.rv.get())).collect();
     assert_eq!(proved, truth.into_iter().collect::<Vec<_>>());
     assert_eq!(proof.revision, head);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_history_that_is_doubted_ends_once_whoever_says_so() {
+    let world = World::start(23).await;
+    let node = world.node(World::ports(1).remove(0), World::plan(SlotSet::ALL, &[])).await;
+    node.pods().await;
+    world.compare(&[&node]).await;
+    let feed = node.host.feeds().running(&pods()).unwrap();
+    let first = feed.handle.history();
+    until("the feed watches", || feed.handle.source().is_some()).await;
+    for _ in 0..3 {
+        let prove = Prove { doubted: Some(first), ..Prove::revision(pods()) };
+        // Whether the question is answered makes no difference: the feed drops its connection meanwhile.
+        let _ = client(&node).await.prove(wire::Prove::from(&prove)).await;
+        until("another history", || feed.handle.history() > first).await;
+        world.compare(&[&node]).await;
+        until("the feed watches", || feed.handle.source().is_some()).await;
+    }
+    assert_eq!(feed.handle.history(), first.next());
+    world.write(20);
+    world.compare(&[&node]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

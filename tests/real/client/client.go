@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 )
@@ -36,6 +37,15 @@ type Answer struct {
 	Status int
 	Header http.Header
 	Body   []byte
+}
+
+// AnsweredBy is the header in which weir says where an answer came from.
+const AnsweredBy = "Weir-Answered-By"
+
+// FromMirror says whether weir answered from a mirror, with or without a proof that it was fresh.
+func FromMirror(header http.Header) bool {
+	who, _, _ := strings.Cut(header.Get(AnsweredBy), "; ")
+	return who == "mirror"
 }
 
 // Request is what a test wants to send; zero fields are left out.

@@ -309,10 +309,11 @@ func awaitMirrored(t *testing.T, p *plane, proxy *client.Client) {
 		const limit = 20 * time.Second
 		deadline := time.Now().Add(limit)
 		answer := proxy.Must(t, client.Request{Path: path})
-		for answer.Header.Get("Weir-Answered-By") != "mirror" && time.Now().Before(deadline) {
+		for !client.FromMirror(answer.Header) && time.Now().Before(deadline) {
 			answer = proxy.Must(t, client.Request{Path: path})
 		}
-		if by := answer.Header.Get("Weir-Answered-By"); answer.Status != http.StatusOK || by != "mirror" {
+		by := answer.Header.Get(client.AnsweredBy)
+		if answer.Status != http.StatusOK || !client.FromMirror(answer.Header) {
 			t.Fatalf("%s: %d, by %q\n%s", path, answer.Status, by, client.Excerpt(answer.Body))
 		}
 		if got, wanted := names(t, answer), names(t, upstream.Get(t, path)); !slices.Equal(got, wanted) || len(wanted) == 0 {
@@ -354,7 +355,7 @@ func judgeUnmirrored(t *testing.T, proxy *client.Client) {
 	t.Helper()
 	for _, query := range []string{"?watch=1&timeoutSeconds=1", ""} {
 		answer := proxy.Get(t, "/apis/rbac.authorization.k8s.io/v1/clusterroles"+query)
-		if by := answer.Header.Get("Weir-Answered-By"); !strings.HasPrefix(by, "passed; ") {
+		if by := answer.Header.Get(client.AnsweredBy); !strings.HasPrefix(by, "passed; ") {
 			t.Errorf("clusterroles%s: answered by %q", query, by)
 		}
 	}

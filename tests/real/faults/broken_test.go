@@ -56,7 +56,8 @@ func TestRF05_OneBrokenKindStopsNoOther(t *testing.T) {
 		c := client.New(endpoint, cluster.AdminToken, "faults-broken/"+t.Name())
 		defer c.Close()
 		for _, k := range kinds {
-			if by := c.Get(t, k.in("")+"?resourceVersion=0").Header.Get("Weir-Answered-By"); by != "mirror" {
+			header := c.Get(t, k.in("")+"?resourceVersion=0").Header
+			if by := header.Get(client.AnsweredBy); !client.FromMirror(header) {
 				t.Errorf("%s: %s beside a broken kind is answered by %q", endpoint.Name, k.plural, by)
 			}
 		}
@@ -99,7 +100,7 @@ func assertBrokenAsUpstream(t *testing.T, endpoint client.Endpoint) {
 	c := client.New(endpoint, cluster.AdminToken, "faults-broken/"+t.Name())
 	defer c.Close()
 	got := c.Must(t, client.Request{Path: wrecks})
-	if by := got.Header.Get("Weir-Answered-By"); !strings.HasPrefix(by, "passed; ") {
+	if by := got.Header.Get(client.AnsweredBy); !strings.HasPrefix(by, "passed; ") {
 		t.Errorf("%s: the broken kind is answered by %q", endpoint.Name, by)
 	}
 	var given []int

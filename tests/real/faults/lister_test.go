@@ -123,7 +123,7 @@ func (l *lister) ask(ctx context.Context, c *client.Client, path string) (client
 	l.mu.Lock()
 	l.tally.Pages++
 	l.tally.Longest = max(l.tally.Longest, took)
-	if answer.Header.Get("Weir-Answered-By") != "mirror" {
+	if !client.FromMirror(answer.Header) {
 		l.tally.Passed++
 	}
 	l.mu.Unlock()

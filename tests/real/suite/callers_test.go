@@ -15,9 +15,6 @@ import (
 	"weir.dev/tests/real/cluster"
 )
 
-// answeredBy is the header in which weir says where an answer came from.
-const answeredBy = "Weir-Answered-By"
-
 var serial atomic.Int64
 
 // agent is a user agent that only one client of the run has.
@@ -84,8 +81,8 @@ func assertMirror(t testing.TB, path string, header http.Header) {
 	if plane.Weir.Plain {
 		return
 	}
-	if by := header.Get(answeredBy); by != "mirror" {
-		t.Errorf("%s: %s is %q, want mirror", path, answeredBy, by)
+	if !client.FromMirror(header) {
+		t.Errorf("%s: %s is %q, want mirror", path, client.AnsweredBy, header.Get(client.AnsweredBy))
 	}
 }
 
@@ -95,8 +92,8 @@ func assertPassed(t testing.TB, path string, header http.Header) {
 	if plane.Weir.Plain {
 		return
 	}
-	if by := header.Get(answeredBy); !strings.HasPrefix(by, "passed; ") {
-		t.Errorf("%s: %s is %q, want passed; and a reason", path, answeredBy, by)
+	if by := header.Get(client.AnsweredBy); !strings.HasPrefix(by, "passed; ") {
+		t.Errorf("%s: %s is %q, want passed; and a reason", path, client.AnsweredBy, by)
 	}
 }
 

@@ -146,7 +146,7 @@ func TestAU12_NoRightNoData(t *testing.T) {
 		}
 		got := mirror.Must(t, request)
 		assertSameAnswer(t, path, got, want)
-		if got.Header.Get(answeredBy) == "mirror" {
+		if client.FromMirror(got.Header) {
 			t.Errorf("%s: the mirror answered bob", path)
 		}
 	}

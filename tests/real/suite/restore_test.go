@@ -145,8 +145,8 @@ func awaitMirrorOf(t testing.TB, plain bool, c *client.Client, path string, rv u
 	var list client.List
 	eventually(t, path, patience, func() error {
 		answer := c.Get(t, path+"?resourceVersion=0")
-		if by := answer.Header.Get(answeredBy); !plain && by != "mirror" {
-			return fmt.Errorf("%s is %q", answeredBy, by)
+		if !plain && !client.FromMirror(answer.Header) {
+			return fmt.Errorf("%s is %q", client.AnsweredBy, answer.Header.Get(client.AnsweredBy))
 		}
 		if list = parseList(t, answer.Body); list.RV() < rv {
 			return fmt.Errorf("at %d", list.RV())

@@ -24,6 +24,7 @@ mod views;
 #[cfg(test)]
 #[path = "../simulated"]
 mod scenarios {
+    pub(crate) mod checks;
     pub(crate) mod client;
     pub(crate) mod faults;
     pub(crate) mod forms;

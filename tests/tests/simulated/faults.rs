@@ -165,7 +165,7 @@ async fn wr05_watches_that_open_while_the_mirror_is_listed_again_miss_nothing() 
                 event @ (Event::Change(_) | Event::Bookmark { .. }) => watch.items.extend(event.item()),
                 Event::Error { code: 410, .. } | Event::End => break,
                 // One that came below the new floor was passed, and upstream restarted once more.
-                Event::Break if stream.answered_by() != "mirror" => break,
+                Event::Break if !stream.is_mirrored() => break,
                 event => panic!("{event:?}"),
             }
         }

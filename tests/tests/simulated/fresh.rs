@@ -36,7 +36,7 @@ async fn cs01_what_was_acknowledged_is_in_the_next_list() {
             written.json()["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
         let list = world.client.get(&choice.path("")).await;
         assert_eq!(list.code, 200, "{}", list.text());
-        mirrored += usize::from(list.answered_by() == "mirror");
+        mirrored += usize::from(list.is_mirrored());
         let (meta, items) = maps.items(&list);
         lists.push(Listing { at: meta.at(), items, not_older_than: acknowledged, ..Listing::default() });
     }
@@ -62,9 +62,46 @@ async fn cs03_a_quiet_collection_is_proved_fresh_while_others_go_on() {
         let head = world.touch_node();
         let list = world.client.get(&Choice::all(&maps).path("")).await.fresh();
         assert!(maps.items(&list).0.at() >= head);
-        mirrored += usize::from(list.answered_by() == "mirror");
+        mirrored += usize::from(list.is_mirrored());
     }
     assert!(mirrored > 0, "no list was proved fresh");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_name_what_proved_them_and_are_counted_by_it() {
+    let world = World::start(86).await;
+    let maps = world.collection("configmaps");
+    let named = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+    let all = Choice::all(&maps);
+    for (query, word) in [("resourceVersion=0", "mirror"), ("watch=1&resourceVersion=0", "mirror")] {
+        let stream = world.client.watch(&all.path(query)).await;
+        assert_eq!(stream.answered_by(), word, "{query}");
+    }
+    assert_eq!(proofs(&world), 0, "nothing needed one");
+    // A machine without time for it may leave some to upstream.
+    for round in 0..10 {
+        world.touch_node();
+        let list = world.client.get(&all.path("")).await.fresh();
+        assert!(is_named(list.answered_by()), "{}", list.answered_by());
+        let stream = world.client.watch(&all.path(named)).await;
+        assert!(is_named(stream.answered_by()), "{}", stream.answered_by());
+        assert_eq!(proofs(&world), 2 * (round + 1));
+    }
+}
+
+/// Whether the header says what proved an answer, or that there was no proof.
+fn is_named(answered_by: &str) -> bool {
+    ["mirror; revision", "mirror; comparison", "mirror; catch-up", "passed; freshness"].contains(&answered_by)
+}
+
+/// How many proofs were wanted of the mirror of config maps, as an operator sees it.
+fn proofs(world: &World) -> usize {
+    let mut registry = prometheus_client::registry::Registry::default();
+    world.mirrors.register(&mut registry);
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+    let counts = text.lines().filter(|line| line.starts_with(r#"proofs_total{resource="configmaps""#));
+    counts.map(|line| line.rsplit(' ').next().unwrap().parse::<usize>().unwrap()).sum()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

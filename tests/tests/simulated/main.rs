@@ -4,6 +4,8 @@
 //! Time is real, so nothing here waits for a time to pass where it can wait for something to happen.
 
 #[cfg(test)]
+mod checks;
+#[cfg(test)]
 mod client;
 #[cfg(test)]
 mod faults;

@@ -12,7 +12,7 @@ use weir_core::ResourceVersion;
 use weir_core::message::EventKind;
 use weir_tests::checker::{Item, Seen};
 
-use crate::client::{Answer, LIMIT, header};
+use crate::client::{Answer, LIMIT, header, is_of_mirror};
 use crate::truth;
 
 /// A watch that is open.
@@ -77,10 +77,15 @@ impl Watching {
         header(&self.headers, "weir-answered-by")
     }
 
+    /// Whether the mirror answers.
+    pub(crate) fn is_mirrored(&self) -> bool {
+        is_of_mirror(self.answered_by())
+    }
+
     /// A watch of the mirror, as it has to be.
     #[track_caller]
     pub(crate) fn mirrored(self) -> Self {
-        assert_eq!(self.answered_by(), "mirror", "{}", self.path);
+        assert!(self.is_mirrored(), "{} by {}", self.path, self.answered_by());
         self
     }
 

@@ -21,6 +21,7 @@ use weir_proxy::drain::Drain;
 use weir_proxy::http::answer::Proxy;
 use weir_proxy::http::server::Server as ProxyServer;
 use weir_proxy::mirror::Mirror;
+use weir_proxy::mirror::check::CHECK_EVERY;
 use weir_proxy::mirror::registry::{Mirrors, State};
 use weir_proxy::passthrough::Passthrough;
 use weir_sim::{Churn, ChurnShape, ClusterConfig, RequestLine, Right, Sim, SimConfig, User};
@@ -37,6 +38,8 @@ pub(crate) struct Settings {
     pub(crate) shape: ChurnShape,
     pub(crate) bounds: WindowBounds,
     pub(crate) shards: usize,
+    /// How often mirrors are compared with upstream without a reason.
+    pub(crate) check_every: Duration,
     /// What a test may want otherwise of the fleet.
     pub(crate) fleet: Wanted,
     /// Mirrors that are ready before the world is; without any, a resource is mirrored when it is asked for.
@@ -81,6 +84,7 @@ impl Settings {
             shape: ChurnShape::default(),
             bounds: WindowBounds::default(),
             shards: 4,
+            check_every: CHECK_EVERY,
             fleet: Default::default(),
             mirrors: vec!["pods", "configmaps", "nodes", "gauges.metering.weir.test"],
             before: |_| {},
@@ -134,7 +138,8 @@ impl World {
         let upstream = Upstream::load(options.clone(), &lifecycle).await.unwrap();
         let (fleet, backing) = Fleet::start(&settings, &options, &lifecycle).await;
         let of_mirrors = (settings.policy(), backing);
-        let mirrors = Arc::new(Mirrors::new(upstream.clone(), lifecycle.clone(), of_mirrors));
+        let mirrors = Mirrors::new(upstream.clone(), lifecycle.clone(), of_mirrors);
+        let mirrors = Arc::new(mirrors.checked_every(settings.check_every));
         timeout(LIMIT, mirrors.start_named()).await.expect("mirrors ready in time").unwrap();
         let server = weir(&mirrors, upstream, &lifecycle);
         let tasks = Lifecycle::new();
@@ -214,7 +219,7 @@ impl World {
         loop {
             tick.tick().await;
             let answer = self.client.get(path).await;
-            if answer.answered_by() == "mirror" || Instant::now() > deadline {
+            if answer.is_mirrored() || Instant::now() > deadline {
                 return answer.mirrored();
             }
         }

@@ -296,3 +296,18 @@ fn a_feed_hears_of_a_history_that_it_has_missed() {
     assert_eq!(read(&mut ring, ME), ["(5, 6]"], "its content counts");
     assert_eq!(read(&mut ring, OTHER), ["restored 1"]);
 }
+
+#[test]
+fn a_history_of_which_something_false_was_told_ends_once() {
+    let mut ring = ring([(3, 9)]);
+    ring.subscribe(ME, at(9));
+    ring.doubt(FIRST);
+    assert!(ring.take_wants_more());
+    assert_eq!(ring.wanted(), Wanted { history: Some(SECOND), ..Wanted::default() });
+    ring.restored(SECOND);
+    assert_eq!(ring.wanted(), WANTS_LIST, "what was read counts for nothing");
+    ring.doubt(FIRST);
+    assert_eq!(ring.wanted(), WANTS_LIST, "others find out later, and it has ended already");
+    ring.doubt(SECOND);
+    assert_eq!(ring.wanted().history, Some(SECOND.next()));
+}

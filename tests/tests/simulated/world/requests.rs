@@ -26,10 +26,11 @@ impl World {
     }
 
     /// Lists of a collection by its feed behind a mark: not the questions for a revision, which name nobody, and not the
-    /// comparisons with a small collection, which ask for a thousand at once.
+    /// comparisons with a small collection, which ask for other numbers at once.
     pub(crate) fn feed_lists(&self, collection: &Collection, mark: usize) -> Vec<RequestLine> {
         let is_list = |line: &RequestLine| {
-            let is_question = ["fieldSelector", "limit=1000"].iter().any(|part| line.uri.contains(part));
+            let is_question =
+                ["fieldSelector", "limit=1000", "limit=200"].iter().any(|part| line.uri.contains(part));
             line.user_agent.contains("(feed)") && line.verb == "list" && !is_question
         };
         let path = format!("{}?", collection.path(None));
