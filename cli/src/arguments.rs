@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use http::Uri;
@@ -13,6 +14,7 @@ use weir_daemon::peer::{PeerFiles, PeerTls};
 use weir_daemon::telemetry::{self, LogFormat};
 use weir_upstream::{Origin, Upstream, UpstreamOptions};
 
+use crate::duration;
 use crate::fault::Fault;
 
 /// How upstream is reached.
@@ -70,6 +72,9 @@ pub(crate) struct CommonArguments {
     /// watched, except events, leases and secrets.
     #[arg(long, value_name = "RESOURCE,…", value_delimiter = ',')]
     pub(crate) mirror: Vec<String>,
+    /// How long a mirror goes on that nobody uses. Those that --mirror names never end.
+    #[arg(long, value_name = "DURATION", default_value = "15m", value_parser = duration::parse)]
+    pub(crate) idle: Duration,
     /// Where /livez, /readyz and /metrics are answered, over plain HTTP; they tell no secrets.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) admin: Option<SocketAddr>,

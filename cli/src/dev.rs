@@ -167,6 +167,7 @@ impl DevArguments {
         if !shared.mirror.is_empty() {
             common.extend(["--mirror".to_owned(), shared.mirror.join(",")]);
         }
+        common.extend(["--idle".to_owned(), format!("{}ms", shared.idle.as_millis())]);
         if shared.log_json {
             common.push("--log-json".to_owned());
         }

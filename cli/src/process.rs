@@ -91,7 +91,8 @@ impl ListenArguments {
             write_atomically(path, &text).map_err(|error| Fault::usage("--write-kubeconfig", error))?;
         }
         let policy = self.common.policy();
-        let mirrors = Arc::new(Mirrors::new(upstream.clone(), lifecycle.clone(), (policy, backing)));
+        let mirrors = Mirrors::new(upstream.clone(), lifecycle.clone(), (policy, backing));
+        let mirrors = Arc::new(mirrors.idle_for(self.common.idle));
         let metrics = Box::new(MirrorMetrics(mirrors.clone()));
         process.metrics.with_registry(|registry| registry.register_collector(metrics));
         let started = mirrors.start_named().await;

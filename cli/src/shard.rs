@@ -76,6 +76,7 @@ pub(crate) async fn shard(arguments: ShardArguments) -> Result<(), Fault> {
         slots: SlotSet::of_shard(index, count),
         bounds: WindowBounds::default(),
         policy: common.policy(),
+        idle: common.idle,
         limits: FollowLimits::default(),
         metrics: metrics.0,
     });

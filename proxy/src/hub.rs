@@ -7,6 +7,7 @@
 pub mod fanout;
 pub mod follow;
 pub mod lag;
+pub mod lease;
 
 use std::collections::VecDeque;
 

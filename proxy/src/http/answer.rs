@@ -23,6 +23,7 @@ use crate::auth::{Authorizer, NoPermit};
 use crate::drain::Drain;
 use crate::mirror::Mirror;
 use crate::mirror::registry::{Mirrors, State};
+use crate::mirror::usage::InUse;
 use crate::passthrough::{Passed, Passthrough};
 
 /// Names an answer in upstream's audit log; the client's own is echoed.
@@ -117,8 +118,8 @@ impl Proxy {
         if self.mirrors.has_hole() {
             return Err(Status::service_unavailable("a part of this resource is on no shard node now", 1));
         }
-        let mirror = match self.mirror(request).await {
-            Ok(mirror) => mirror,
+        let (mirror, in_use) = match self.mirror(request).await {
+            Ok(found) => found,
             Err(other) => return other,
         };
         let family = match mirror.spec().form {
@@ -129,7 +130,7 @@ impl Proxy {
             return Ok(Outcome::Pass(Passed::Encoding, None));
         };
         let (gate, drain) = (&self.gate, &self.drain);
-        let reading = Reading { permit, mirror: &mirror, request, is_pretty, gate, drain };
+        let reading = Reading { permit, mirror: &mirror, request, is_pretty, gate, drain, in_use: &in_use };
         if request.is_watch() {
             return Ok(reading.answer(parts).await);
         }
@@ -139,17 +140,19 @@ impl Proxy {
     }
 
     /// The mirror, once it answers; what to do without it.
-    async fn mirror(&self, request: &ReadRequest) -> Result<Arc<Mirror>, Result<Outcome, Status>> {
-        let mut state = self.mirrors.start(&request.resource);
+    async fn mirror(&self, request: &ReadRequest) -> Result<(Arc<Mirror>, InUse), Result<Outcome, Status>> {
+        let (mut state, in_use) = self.mirrors.begin(&request.resource).await;
         if request.is_watch() || request.names_shards() {
             let loaded = tokio::time::timeout(LOADING_LIMIT, loaded(&mut state)).await;
             loaded.map_err(|_| Err(fail::busy("the mirror of this resource is loading")))?;
         }
         let state = state.borrow().clone();
         match state {
-            State::Ready(mirror) => Ok(mirror),
-            State::Refused(_) => Err(Ok(Outcome::Pass(Passed::NotMirrored, None))),
-            State::Loading => Err(self.gate.list().map(|place| Outcome::Pass(Passed::Loading, Some(place)))),
+            State::Ready(mirror) => Ok((mirror, in_use)),
+            State::Refused => Err(Ok(Outcome::Pass(Passed::NotMirrored, None))),
+            State::Loading | State::Over => {
+                Err(self.gate.list().map(|place| Outcome::Pass(Passed::Loading, Some(place))))
+            }
         }
     }
 
@@ -184,7 +187,7 @@ fn audit_id() -> HeaderValue {
 
 /// Waits until a mirror that may come answers; one that was emptied counts as one that has yet to come.
 async fn loaded(state: &mut watch::Receiver<State>) {
-    // The sender lives in the registry, so the channel cannot close.
+    // One that has gone was over.
     let _ = state.wait_for(|state| !matches!(state, State::Loading)).await;
     let state = state.borrow().clone();
     if let State::Ready(mirror) = state {

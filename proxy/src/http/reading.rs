@@ -17,6 +17,7 @@ use super::{fail, get, list_body, watch, watch_body};
 use crate::auth::Permit;
 use crate::drain::Drain;
 use crate::mirror::Mirror;
+use crate::mirror::usage::InUse;
 use crate::passthrough::Passed;
 
 /// What comes of a request.
@@ -37,6 +38,7 @@ pub(super) struct Reading<'a> {
     pub(super) is_pretty: bool,
     pub(super) gate: &'a Gate,
     pub(super) drain: &'a Drain,
+    pub(super) in_use: &'a InUse,
 }
 
 /// How a list is narrowed, and in what terms its tokens are.
@@ -150,6 +152,7 @@ impl Reading<'_> {
 
     /// An answer from the mirror. It leaves only here, and only beside the permit.
     fn answered(&self, body: ProxyBody, shard: Option<&str>) -> Outcome {
+        let body = body.of_mirror(self.in_use.clone());
         let mut response = self.with_warnings(fail::json(&self.permit, body));
         if let Some(value) = shard.and_then(|selector| HeaderValue::from_str(selector).ok()) {
             response.headers_mut().insert("weir-shard-selector", value);

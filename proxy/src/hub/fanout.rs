@@ -16,8 +16,9 @@ use weir_core::interest::Interest;
 use weir_core::message::{InterestEvent, LogRequest, Unanswered};
 use weir_core::statement::Statement;
 
+use super::End;
 use super::lag::Lag;
-use super::{End, Hub, HubBounds, Read};
+use super::lease::{HubCell, Lease};
 use crate::link::Link;
 use crate::merge::{Asked, CREDIT, InterestId, Merges, NodeIndex, Output, ShardIndex};
 use crate::peers::remote::Said;
@@ -44,6 +45,8 @@ struct State {
     merges: Merges,
     open: HashMap<Arc<Interest>, Arc<HubCell>>,
     by_id: HashMap<InterestId, Leased>,
+    /// Nothing is opened any more.
+    is_over: bool,
 }
 
 /// A hub and how many leases are out. They are counted under the lock: two that end at once must not each leave the closing
@@ -54,31 +57,13 @@ struct Leased {
     leases: usize,
 }
 
-/// A hub shared by its clients.
-#[derive(Debug)]
-struct HubCell {
-    id: InterestId,
-    interest: Arc<Interest>,
-    hub: Mutex<Hub>,
-    /// Counts what was added, so that a client can wait for more.
-    added: watch::Sender<u64>,
-}
-
-/// A client's share of a hub; the interest closes with the last one.
-#[derive(Debug)]
-pub struct Lease {
-    fanout: Arc<Fanout>,
-    cell: Option<Arc<HubCell>>,
-    added: watch::Receiver<u64>,
-}
-
 // === impl Fanout ===
 
 impl Fanout {
     /// Over the nodes of a mirror. Nothing moves until [`Fanout::run`].
     pub fn new(shards: Shards) -> Self {
         let merges = Merges::new(shards.slots().to_vec(), CREDIT);
-        let state = State { merges, open: HashMap::new(), by_id: HashMap::new() };
+        let state = State { merges, open: HashMap::new(), by_id: HashMap::new(), is_over: false };
         Self {
             shards,
             state: Mutex::new(state),
@@ -195,20 +180,39 @@ impl Fanout {
             if let Some(leased) = state.by_id.get_mut(&cell.id) {
                 leased.leases += 1;
             }
-            return Lease { fanout: self.clone(), added: cell.added.subscribe(), cell: Some(cell) };
+            return Lease::new(self, cell);
         }
         let after = state.merges.frontier();
         let (id, outputs) = state.merges.open(interest.clone(), after);
-        let cell = Arc::new(HubCell {
-            id,
-            interest: interest.clone(),
-            hub: Mutex::new(Hub::new(after, HubBounds::default())),
-            added: watch::Sender::new(0),
-        });
+        let cell = Arc::new(HubCell::new(id, interest.clone(), after));
         state.open.insert(interest.clone(), cell.clone());
         state.by_id.insert(id, Leased { cell: cell.clone(), leases: 1 });
         self.carry(&mut state, outputs);
-        Lease { fanout: self.clone(), added: cell.added.subscribe(), cell: Some(cell) }
+        if state.is_over {
+            self.end_all(&mut state);
+        }
+        Lease::new(self, cell)
+    }
+
+    /// Up to where everything of an interest was released.
+    pub(super) fn frontier_of(&self, id: InterestId) -> ResourceVersion {
+        self.state.lock().merges.frontier_of(id).unwrap_or_default()
+    }
+
+    /// Ends every interest, and those that are opened later.
+    pub fn end(&self) {
+        let mut state = self.state.lock();
+        state.is_over = true;
+        self.end_all(&mut state);
+    }
+
+    fn end_all(&self, state: &mut State) {
+        let ids: Vec<_> = state.by_id.keys().copied().collect();
+        for id in ids {
+            let mut outputs = state.merges.close(id);
+            outputs.push(Output::Ended(id, End::Over));
+            self.carry(state, outputs);
+        }
     }
 
     /// The shards, for what lies before a hub.
@@ -281,7 +285,7 @@ impl Fanout {
     }
 
     /// A lease ends; an interest that has ended by itself is gone already.
-    fn release(&self, cell: &HubCell) {
+    pub(super) fn release(&self, cell: &HubCell) {
         let mut state = self.state.lock();
         let Some(leased) = state.by_id.get_mut(&cell.id) else { return };
         leased.leases -= 1;
@@ -292,64 +296,5 @@ impl Fanout {
         state.by_id.remove(&cell.id);
         let outputs = state.merges.close(cell.id);
         self.carry(&mut state, outputs);
-    }
-}
-
-// === impl HubCell ===
-
-impl HubCell {
-    fn push(&self, events: Vec<InterestEvent>) {
-        self.hub.lock().push(events);
-        self.added.send_modify(|count| *count = count.wrapping_add(1));
-    }
-
-    fn end(&self, end: End) {
-        self.hub.lock().end(end);
-        self.added.send_modify(|count| *count = count.wrapping_add(1));
-    }
-}
-
-// === impl Lease ===
-
-impl Lease {
-    /// Up to where everything was released. Ask before reading: what is then read to the hub's end covers it.
-    pub fn frontier(&self) -> ResourceVersion {
-        let Some(cell) = &self.cell else { return ResourceVersion::ZERO };
-        self.fanout.state.lock().merges.frontier_of(cell.id).unwrap_or_default()
-    }
-
-    /// At most `max` events after the cursor.
-    pub fn read(&mut self, cursor: ResourceVersion, max: usize) -> Read {
-        self.added.mark_unchanged();
-        self.cell.as_ref().map_or(Read::Ended(End::TooOld), |cell| cell.hub.lock().read(cursor, max))
-    }
-
-    /// Waits until something was added since the last read.
-    pub async fn changed(&mut self) {
-        // The sender lives in the cell that the lease holds, so the channel cannot close.
-        let _ = self.added.changed().await;
-    }
-
-    /// A share of the interest's hub as it is now: where this one has ended, of another one.
-    pub fn again(&self) -> Option<Self> {
-        self.cell.as_ref().map(|cell| self.fanout.follow(&cell.interest))
-    }
-
-    /// What is followed.
-    pub fn interest(&self) -> Option<&Arc<Interest>> {
-        self.cell.as_ref().map(|cell| &cell.interest)
-    }
-
-    /// The shards behind the hub.
-    pub fn shards(&self) -> &Shards {
-        self.fanout.shards()
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        if let Some(cell) = self.cell.take() {
-            self.fanout.release(&cell);
-        }
     }
 }

@@ -160,6 +160,13 @@ impl FeedHandle {
         self.questions.scope(namespace).await
     }
 
+    // --- the end
+
+    /// Passes all subscribers: nothing is read any more.
+    pub fn end(&self) {
+        self.change(Ring::end);
+    }
+
     // --- the reader
 
     /// Changes the ring and wakes whom it concerns.

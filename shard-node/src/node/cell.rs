@@ -93,6 +93,11 @@ impl NodeCell {
         self.outboxes.lock().remove(&session);
     }
 
+    /// How many sessions carry it.
+    pub fn sessions(&self) -> usize {
+        self.outboxes.lock().len()
+    }
+
     /// Hands over what a session says.
     pub fn on_session(&self, session: SessionId, message: ToNode) {
         let mut node = self.node.write();

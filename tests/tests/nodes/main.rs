@@ -25,6 +25,7 @@ mod views;
 #[path = "../simulated"]
 mod scenarios {
     pub(crate) mod client;
+    pub(crate) mod ending;
     pub(crate) mod faults;
     pub(crate) mod forms;
     pub(crate) mod fresh;

@@ -6,6 +6,8 @@
 #[cfg(test)]
 mod client;
 #[cfg(test)]
+mod ending;
+#[cfg(test)]
 mod faults;
 #[cfg(test)]
 mod fleet;

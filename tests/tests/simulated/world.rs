@@ -21,7 +21,7 @@ use weir_proxy::drain::Drain;
 use weir_proxy::http::answer::Proxy;
 use weir_proxy::http::server::Server as ProxyServer;
 use weir_proxy::mirror::Mirror;
-use weir_proxy::mirror::registry::{Mirrors, State};
+use weir_proxy::mirror::registry::{IDLE_LIMIT, Mirrors, State};
 use weir_proxy::passthrough::Passthrough;
 use weir_sim::{Churn, ChurnShape, ClusterConfig, RequestLine, Right, Sim, SimConfig, User};
 use weir_upstream::{Origin, Upstream, UpstreamOptions};
@@ -41,6 +41,8 @@ pub(crate) struct Settings {
     pub(crate) fleet: Wanted,
     /// Mirrors that are ready before the world is; without any, a resource is mirrored when it is asked for.
     pub(crate) mirrors: Vec<&'static str>,
+    /// How long a mirror goes on that nobody uses.
+    pub(crate) idle: Duration,
     /// Done to the simulation before weir reads from it.
     pub(crate) before: fn(&Sim),
 }
@@ -83,6 +85,7 @@ impl Settings {
             shards: 4,
             fleet: Default::default(),
             mirrors: vec!["pods", "configmaps", "nodes", "gauges.metering.weir.test"],
+            idle: IDLE_LIMIT,
             before: |_| {},
         }
     }
@@ -134,7 +137,8 @@ impl World {
         let upstream = Upstream::load(options.clone(), &lifecycle).await.unwrap();
         let (fleet, backing) = Fleet::start(&settings, &options, &lifecycle).await;
         let of_mirrors = (settings.policy(), backing);
-        let mirrors = Arc::new(Mirrors::new(upstream.clone(), lifecycle.clone(), of_mirrors));
+        let mirrors = Mirrors::new(upstream.clone(), lifecycle.clone(), of_mirrors).idle_for(settings.idle);
+        let mirrors = Arc::new(mirrors);
         timeout(LIMIT, mirrors.start_named()).await.expect("mirrors ready in time").unwrap();
         let server = weir(&mirrors, upstream, &lifecycle);
         let tasks = Lifecycle::new();
