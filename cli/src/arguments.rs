@@ -16,6 +16,7 @@ use weir_upstream::{Origin, Upstream, UpstreamOptions};
 
 use crate::duration;
 use crate::fault::Fault;
+use crate::memory;
 
 /// How upstream is reached.
 #[derive(Debug, Args)]
@@ -75,6 +76,10 @@ pub(crate) struct CommonArguments {
     /// How long a mirror goes on that nobody uses. Those that --mirror names never end.
     #[arg(long, value_name = "DURATION", default_value = "15m", value_parser = duration::parse)]
     pub(crate) idle: Duration,
+    /// How much mirrors may hold: 2Gi, 512Mi. Beyond, windows are cut, unused mirrors end, and at last new lists and watches are
+    /// refused. Without it, 80 % of what the container may take, if it has a limit.
+    #[arg(long, value_name = "BYTES", value_parser = memory::parse)]
+    pub(crate) memory_limit: Option<u64>,
     /// Where /livez, /readyz and /metrics are answered, over plain HTTP; they tell no secrets.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) admin: Option<SocketAddr>,

@@ -70,6 +70,11 @@ impl Hub {
         self.floor
     }
 
+    /// The bytes of its objects.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Adds released events; the oldest go when a bound is reached.
     pub fn push(&mut self, events: Vec<InterestEvent>) {
         for event in events {

@@ -3,6 +3,7 @@
 //! used it for long, or when upstream no longer serves its resource.
 
 pub mod feed;
+mod holding;
 mod life;
 mod nodes;
 pub mod registry;

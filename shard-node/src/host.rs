@@ -4,6 +4,7 @@
 //!
 //! A mirror's tasks are its own: when one ends, the mirror has ended and nothing else. Only a panic stops the process.
 
+mod holding;
 pub mod hosted;
 pub mod metrics;
 mod starting;
@@ -133,6 +134,11 @@ impl Host {
         self.slots
     }
 
+    /// The zero of the nodes' clock.
+    pub fn started(&self) -> Instant {
+        self.started
+    }
+
     /// The feeds that run here.
     pub fn feeds(&self) -> &Arc<Feeds> {
         &self.feeds
@@ -232,7 +238,7 @@ impl Host {
 
     /// Resolves when no session has carried the mirror for long, and takes it out in the same step.
     async fn unused(&self, resource: &GroupVersionResource, number: MirrorNumber) {
-        if self.policy.named.contains(&resource.group_resource()) {
+        if self.is_named(resource) {
             return std::future::pending().await;
         }
         let mut looks = interval((self.idle / LOOKS_AT_IDLE).max(Duration::from_millis(1)));
@@ -250,6 +256,10 @@ impl Host {
                 return;
             }
         }
+    }
+
+    fn is_named(&self, resource: &GroupVersionResource) -> bool {
+        self.policy.named.contains(&resource.group_resource())
     }
 
     /// Ends a mirror if it is as said. Whether it did.

@@ -12,6 +12,7 @@ use weir_core::accept::Family;
 use weir_core::mirror::JsonForm;
 use weir_core::options::{Freshness, GetIntent, request_timeout};
 use weir_core::{ResourceVersion, Status};
+use weir_shard_node::memory::{Admission, Refused};
 
 use super::body::ProxyBody;
 use super::fail;
@@ -30,6 +31,8 @@ use crate::passthrough::{Passed, Passthrough};
 const AUDIT_ID: &str = "audit-id";
 /// How long a watch waits for its mirror to load.
 const LOADING_LIMIT: Duration = Duration::from_secs(10);
+/// When somebody is to come again who was refused for want of memory, in seconds; it is looked at every second.
+const OUT_OF_MEMORY_RETRY: u32 = 5;
 /// Upstream's own limit for requests that are no watch.
 const REQUEST_LIMIT: Duration = Duration::from_secs(60);
 
@@ -41,6 +44,7 @@ pub struct Proxy {
     passthrough: Passthrough,
     gate: Gate,
     drain: Drain,
+    admission: Admission,
 }
 
 // === impl Proxy ===
@@ -54,7 +58,14 @@ impl Proxy {
         drain: Drain,
     ) -> Self {
         let passthrough = passthrough.drained_by(drain.clone());
-        Self { mirrors, authorizer, passthrough, gate: Gate::new(), drain }
+        let (gate, admission) = (Gate::new(), Admission::default());
+        Self { mirrors, authorizer, passthrough, gate, drain, admission }
+    }
+
+    /// The same, refusing what the memory limit leaves no room for.
+    #[must_use]
+    pub fn admitting(self, admission: Admission) -> Self {
+        Self { admission, ..self }
     }
 
     /// What tells clients to leave.
@@ -118,6 +129,7 @@ impl Proxy {
         if self.mirrors.has_hole() {
             return Err(Status::service_unavailable("a part of this resource is on no shard node now", 1));
         }
+        self.admit(request)?;
         let (mirror, in_use) = match self.mirror(request).await {
             Ok(found) => found,
             Err(other) => return other,
@@ -137,6 +149,19 @@ impl Proxy {
         let limit = request_timeout(&request.query, REQUEST_LIMIT)?;
         let answer = tokio::time::timeout(limit, reading.answer(parts)).await;
         Ok(answer.unwrap_or_else(|_| Outcome::Answer(Box::new(fail::over_deadline()))))
+    }
+
+    /// Refuses a new list or watch while there is no memory for it.
+    fn admit(&self, request: &ReadRequest) -> Result<(), Status> {
+        let kind = match request.target {
+            Target::Object { .. } => return Ok(()),
+            Target::Collection { .. } if request.is_watch() => Refused::Watches,
+            Target::Collection { .. } => Refused::Lists,
+        };
+        if self.admission.refuses(kind) {
+            return Err(Status::too_many_requests("weir has reached its memory limit", OUT_OF_MEMORY_RETRY));
+        }
+        Ok(())
     }
 
     /// The mirror, once it answers; what to do without it.

@@ -235,6 +235,11 @@ impl Fanout {
         self.state.lock().open.len()
     }
 
+    /// The bytes of the objects in all hubs.
+    pub fn bytes(&self) -> usize {
+        self.state.lock().by_id.values().map(|leased| leased.cell.bytes()).sum()
+    }
+
     /// How far all nodes have come; zero while one of them holds nothing.
     pub fn frontier(&self) -> watch::Receiver<ResourceVersion> {
         self.frontier.subscribe()

@@ -39,6 +39,10 @@ impl HubCell {
         Self { id, interest, hub, added: watch::Sender::new(0) }
     }
 
+    pub(super) fn bytes(&self) -> usize {
+        self.hub.lock().bytes()
+    }
+
     pub(super) fn push(&self, events: Vec<InterestEvent>) {
         self.hub.lock().push(events);
         self.added.send_modify(|count| *count = count.wrapping_add(1));

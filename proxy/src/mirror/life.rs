@@ -44,7 +44,9 @@ enum Ended {
 impl Mirrors {
     /// One mirror from its beginning to its end.
     pub(super) async fn live(self: Arc<Self>, resource: GroupVersionResource, entry: Entry) {
-        let stop = self.lifecycle.token().child_token();
+        // Not a child of the process' own: its tasks end with this future, and that the process stops is no end of the mirror.
+        let stop = CancellationToken::new();
+        let _ending = stop.clone().drop_guard();
         let ended = tokio::select! {
             biased;
             () = self.unused(&resource, &entry) => Ok(Ended::Idle),
@@ -71,8 +73,7 @@ impl Mirrors {
 
     /// Resolves when the mirror has had no users for long. One that is named goes on.
     async fn unused(&self, resource: &GroupVersionResource, entry: &Entry) {
-        let is_named = self.policy.named.contains(&resource.group_resource());
-        entry.usage.idle_for((!is_named).then_some(self.idle)).await;
+        entry.usage.idle_for((!self.is_named(resource)).then_some(self.idle)).await;
     }
 
     async fn serve(

@@ -78,7 +78,7 @@ pub enum StartError {
 pub struct Mirrors {
     pub(super) upstream: Upstream,
     pub(super) lifecycle: Lifecycle,
-    pub(super) policy: MirrorPolicy,
+    policy: MirrorPolicy,
     pub(super) backing: Backing,
     pub(super) started: Instant,
     /// How long a mirror goes on that nobody uses.
@@ -115,6 +115,21 @@ impl Mirrors {
             State::Loading | State::Refused | State::Over => None,
         });
         ready.collect()
+    }
+
+    /// The zero of the clock of shards in this process.
+    pub fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// Whether the configuration names the resource: its mirror does not end for want of users.
+    pub(super) fn is_named(&self, resource: &GroupVersionResource) -> bool {
+        self.policy.named.contains(&resource.group_resource())
+    }
+
+    /// All that were begun.
+    pub(super) fn entries(&self) -> Vec<(GroupVersionResource, Entry)> {
+        self.mirrors.iter().map(|entry| (entry.key().clone(), entry.value().clone())).collect()
     }
 
     /// How many were begun.

@@ -7,6 +7,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
@@ -116,6 +117,11 @@ impl NodeCell {
     /// Lets the window move with time.
     pub fn trim(&self, now: Now) {
         self.node.write().trim(now);
+    }
+
+    /// Drops the oldest events of an age, a bounded number of them. How many went, and how many bytes with them.
+    pub fn cut(&self, older: (Duration, Now), max_events: usize) -> (usize, usize) {
+        self.node.write().cut(older, max_events)
     }
 
     /// Floor and frontier; `None` while nothing is held.

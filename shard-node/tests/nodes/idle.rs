@@ -1,4 +1,4 @@
-//! Mirrors of a node that no session carries.
+//! Mirrors of a node that no session carries: they end after a while, and at the memory limit at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use weir_core::{GroupVersionResource, SlotSet};
+use weir_shard_node::memory::{Admission, Keeper, MemoryMetrics};
 use weir_shard_node::node::SessionId;
 use weir_shard_node::node::cell::Wake;
 
@@ -60,4 +61,26 @@ async fn whoever_waits_for_a_mirror_that_is_ended_meanwhile_gets_the_next() {
     };
     let (attached, ()) = tokio::join!(timeout(LIMIT, node.host.attach(&resource)), ended);
     assert_eq!(attached.expect("it does not wait for what has ended").unwrap().number.get(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn at_the_memory_limit_what_no_session_carries_goes_first() {
+    let world = World::start(43).await;
+    let node = world.node(World::ports(1).remove(0), World::plan(SlotSet::ALL, &[])).await;
+    let carried = node.host.attach(&pods()).await.unwrap();
+    carried.cell.attach(SessionId(1), Wake::from(Arc::new(Notify::new())));
+    let unused = node.host.attach(&nodes()).await.unwrap();
+    until("both have content", || carried.cell.window().is_some() && unused.cell.window().is_some()).await;
+    let held = carried.cell.holdings().accounted() + unused.cell.holdings().accounted();
+    let check = |limit: usize| {
+        let holder = (node.host.clone(), node.host.started());
+        Keeper::new(limit, holder, Admission::default(), MemoryMetrics::default()).check();
+    };
+    check(held);
+    assert!(node.host.hosted(&nodes()).is_some(), "nothing is too much");
+    check(held - 1);
+    assert!(node.host.hosted(&nodes()).is_none() && node.host.hosted(&pods()).is_some());
+    check(1);
+    assert!(node.host.hosted(&pods()).is_some(), "what a session carries stays");
+    assert!(carried.cell.holdings().live_objects > 0);
 }

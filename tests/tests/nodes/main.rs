@@ -34,6 +34,7 @@ mod scenarios {
     pub(crate) mod options;
     pub(crate) mod passing;
     pub(crate) mod plans;
+    pub(crate) mod refusals;
     pub(crate) mod restores;
     pub(crate) mod rights;
     pub(crate) mod shards;

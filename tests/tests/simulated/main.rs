@@ -20,11 +20,15 @@ mod lists;
 #[cfg(test)]
 mod loading;
 #[cfg(test)]
+mod memory;
+#[cfg(test)]
 mod options;
 #[cfg(test)]
 mod passing;
 #[cfg(test)]
 mod plans;
+#[cfg(test)]
+mod refusals;
 #[cfg(test)]
 mod restores;
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 mod changes;
 mod cluster;
+mod memory;
 mod requests;
 
 use std::sync::{Arc, Mutex};
@@ -23,6 +24,7 @@ use weir_proxy::http::server::Server as ProxyServer;
 use weir_proxy::mirror::Mirror;
 use weir_proxy::mirror::registry::{IDLE_LIMIT, Mirrors, State};
 use weir_proxy::passthrough::Passthrough;
+use weir_shard_node::memory::Admission;
 use weir_sim::{Churn, ChurnShape, ClusterConfig, RequestLine, Right, Sim, SimConfig, User};
 use weir_upstream::{Origin, Upstream, UpstreamOptions};
 
@@ -55,6 +57,8 @@ pub(crate) struct World {
     pub(crate) mirrors: Arc<Mirrors>,
     pub(crate) fleet: Fleet,
     pub(crate) tasks: Lifecycle,
+    /// What is refused for want of memory.
+    admission: Admission,
     churn: Arc<Mutex<Churn>>,
     is_stopped: bool,
     requests: Mutex<Vec<RequestLine>>,
@@ -140,7 +144,8 @@ impl World {
         let mirrors = Mirrors::new(upstream.clone(), lifecycle.clone(), of_mirrors).idle_for(settings.idle);
         let mirrors = Arc::new(mirrors);
         timeout(LIMIT, mirrors.start_named()).await.expect("mirrors ready in time").unwrap();
-        let server = weir(&mirrors, upstream, &lifecycle);
+        let admission = Admission::default();
+        let server = weir((&mirrors, &admission), upstream, &lifecycle);
         let tasks = Lifecycle::new();
         let client = Client::new(server, ADMIN, tasks.clone());
         let (churn, requests) = (Arc::new(Mutex::new(churn)), Mutex::default());
@@ -151,6 +156,7 @@ impl World {
             mirrors,
             fleet,
             tasks,
+            admission,
             churn,
             is_stopped: false,
             requests,
@@ -247,12 +253,17 @@ impl Drop for World {
 }
 
 /// The proxy behind a free port.
-fn weir(mirrors: &Arc<Mirrors>, upstream: Upstream, lifecycle: &Lifecycle) -> Server {
+fn weir(
+    (mirrors, admission): (&Arc<Mirrors>, &Admission),
+    upstream: Upstream,
+    lifecycle: &Lifecycle,
+) -> Server {
     let tls = ServerTls::self_made().unwrap();
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), SocketOptions::default()).unwrap();
     let server = Server::new(listener.local_address(), &tls.ca_pem.unwrap());
     let passthrough = Passthrough::new(upstream.clone(), lifecycle.clone());
-    let proxy = Arc::new(Proxy::new(mirrors.clone(), Authorizer::new(upstream), passthrough, Drain::new()));
+    let proxy = Proxy::new(mirrors.clone(), Authorizer::new(upstream), passthrough, Drain::new());
+    let proxy = Arc::new(proxy.admitting(admission.clone()));
     let proxy = ProxyServer::new(proxy, TlsAcceptor::from(tls.config), lifecycle.clone());
     lifecycle.spawn_critical("listener", proxy.run(listener));
     server
