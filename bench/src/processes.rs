@@ -16,7 +16,7 @@ use weir_daemon::peer::{Dialer, PeerFiles, PeerPort, PeerServer, PeerTls};
 use weir_proxy::mirror::Mirror;
 use weir_proxy::mirror::registry::{Backing, Mirrors, State};
 use weir_proxy::peers::Peers;
-use weir_shard_node::host::{Host, HostMetrics, HostParts};
+use weir_shard_node::host::{Host, HostMetrics, HostParts, IDLE_LIMIT};
 use weir_shard_node::remote::FollowLimits;
 use weir_shard_node::rpc::ShardService;
 use weir_shard_node::rpc::feed::FeedService;
@@ -149,6 +149,7 @@ impl ShardNode {
             slots: SlotSet::of_shard(place.index, place.count),
             bounds: WindowBounds::default(),
             policy: policy(),
+            idle: IDLE_LIMIT,
             limits: FollowLimits::default(),
             metrics: HostMetrics::default(),
         });

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use http::Uri;
@@ -13,7 +14,9 @@ use weir_daemon::peer::{PeerFiles, PeerTls};
 use weir_daemon::telemetry::{self, LogFormat};
 use weir_upstream::{Origin, Upstream, UpstreamOptions};
 
+use crate::duration;
 use crate::fault::Fault;
+use crate::memory;
 
 /// How upstream is reached.
 #[derive(Debug, Args)]
@@ -70,6 +73,13 @@ pub(crate) struct CommonArguments {
     /// watched, except events, leases and secrets.
     #[arg(long, value_name = "RESOURCE,…", value_delimiter = ',')]
     pub(crate) mirror: Vec<String>,
+    /// How long a mirror goes on that nobody uses. Those that --mirror names never end.
+    #[arg(long, value_name = "DURATION", default_value = "15m", value_parser = duration::parse)]
+    pub(crate) idle: Duration,
+    /// How much mirrors may hold: 2Gi, 512Mi. Beyond, windows are cut, unused mirrors end, and at last new lists and watches are
+    /// refused. Without it, 80 % of what the container may take, if it has a limit.
+    #[arg(long, value_name = "BYTES", value_parser = memory::parse)]
+    pub(crate) memory_limit: Option<u64>,
     /// Where /livez, /readyz and /metrics are answered, over plain HTTP; they tell no secrets.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) admin: Option<SocketAddr>,

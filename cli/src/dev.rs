@@ -167,6 +167,10 @@ impl DevArguments {
         if !shared.mirror.is_empty() {
             common.extend(["--mirror".to_owned(), shared.mirror.join(",")]);
         }
+        common.extend(["--idle".to_owned(), format!("{}ms", shared.idle.as_millis())]);
+        if let Some(bytes) = shared.memory_limit {
+            common.extend(["--memory-limit".to_owned(), bytes.to_string()]);
+        }
         if shared.log_json {
             common.push("--log-json".to_owned());
         }

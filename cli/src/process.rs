@@ -19,11 +19,13 @@ use weir_proxy::http::server::Server;
 use weir_proxy::metrics::MirrorMetrics;
 use weir_proxy::mirror::registry::{Backing, Mirrors};
 use weir_proxy::passthrough::Passthrough;
+use weir_shard_node::memory::Admission;
 use weir_upstream::Upstream;
 
 use crate::arguments::CommonArguments;
 use crate::duration;
 use crate::fault::Fault;
+use crate::memory;
 
 /// How long the tasks of a process may take to end.
 const GRACE: Duration = Duration::from_secs(10);
@@ -91,17 +93,22 @@ impl ListenArguments {
             write_atomically(path, &text).map_err(|error| Fault::usage("--write-kubeconfig", error))?;
         }
         let policy = self.common.policy();
-        let mirrors = Arc::new(Mirrors::new(upstream.clone(), lifecycle.clone(), (policy, backing)));
+        let mirrors = Mirrors::new(upstream.clone(), lifecycle.clone(), (policy, backing));
+        let mirrors = Arc::new(mirrors.idle_for(self.common.idle));
         let metrics = Box::new(MirrorMetrics(mirrors.clone()));
         process.metrics.with_registry(|registry| {
             registry.register_collector(metrics);
             mirrors.register(registry);
         });
+        let admission = Admission::default();
+        let held = (mirrors.clone(), mirrors.started());
+        memory::keep(process, held, self.common.memory_limit, &admission);
         let started = mirrors.start_named().await;
         started.map_err(|error| Fault::usage("start the mirrors", error))?;
         let passthrough = Passthrough::new(upstream.clone(), lifecycle.clone());
         let (drain, _) = process.clients.get_or_init(|| (Drain::new(), self.drain));
-        let proxy = Arc::new(Proxy::new(mirrors, Authorizer::new(upstream), passthrough, drain.clone()));
+        let proxy = Proxy::new(mirrors, Authorizer::new(upstream), passthrough, drain.clone());
+        let proxy = Arc::new(proxy.admitting(admission));
         let server = Server::new(proxy, TlsAcceptor::from(tls.config), lifecycle.clone());
         lifecycle.spawn_critical("listener", server.run(listener));
         process.readiness.started();

@@ -8,6 +8,7 @@ use weir_core::{SlotSet, WindowBounds};
 use weir_daemon::members::NodeAddress;
 use weir_daemon::peer::{Caller, Dialer, PeerPort, PeerServer};
 use weir_shard_node::host::{Host, HostMetrics, HostParts};
+use weir_shard_node::memory::Admission;
 use weir_shard_node::remote::FollowLimits;
 use weir_shard_node::rpc::ShardService;
 use weir_shard_node::rpc::feed::FeedService;
@@ -16,6 +17,7 @@ use weir_shard_node::rpc::mirrors::Mirrors;
 
 use crate::arguments::{CommonArguments, NodesArguments, PeerArguments, UpstreamArguments};
 use crate::fault::Fault;
+use crate::memory;
 use crate::process::{Process, say};
 
 /// Arguments of `weir shard`.
@@ -76,9 +78,12 @@ pub(crate) async fn shard(arguments: ShardArguments) -> Result<(), Fault> {
         slots: SlotSet::of_shard(index, count),
         bounds: WindowBounds::default(),
         policy: common.policy(),
+        idle: common.idle,
         limits: FollowLimits::default(),
         metrics: metrics.0,
     });
+    // A node refuses nothing: what is new comes from proxies, and is nothing that it would hold.
+    memory::keep(&process, (host.clone(), host.started()), common.memory_limit, &Admission::default());
     let feed = FeedService::new(host.feeds().clone(), lifecycle.clone());
     let service = ShardService::new(Mirrors::of(host.clone()), lifecycle.clone(), metrics.1);
     let server = PeerServer::new(feed, service, lifecycle.clone());

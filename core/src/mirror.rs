@@ -61,6 +61,17 @@ struct Cut {
 /// The annotation on the bookmark that ends the initial events.
 const END_ENTRY: &str = r#""k8s.io/initial-events-end":"true""#;
 
+// === impl MirrorSpec ===
+
+impl MirrorSpec {
+    /// Whether both describe the same collection: what was read as the one may be read on as the other.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let Self { resource, kind, is_namespaced, form, schema } = self;
+        let is_alike = *resource == other.resource && *kind == other.kind && *form == other.form;
+        is_alike && *is_namespaced == other.is_namespaced && schema.table() == other.schema.table()
+    }
+}
+
 // === impl BookmarkTemplate ===
 
 impl BookmarkTemplate {

@@ -1,9 +1,14 @@
-//! Limits that the system sets the process. Every client connection is a descriptor, and the usual soft limit of 1,024 is
+//! Limits that the system sets the process: open files, and memory. Every client connection is a descriptor, and the usual soft limit of 1,024 is
 //! there for programs that use `select`; weir takes what the hard limit allows.
 
 use std::io;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Where a process in a container finds the limit of its control group: version 2, and version 1.
+const MEMORY_FILES: [&str; 2] = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
+/// Version 1 writes no limit as the highest number of pages; nobody has so much.
+const NO_LIMIT: u64 = 1 << 60;
 
 /// Raises the soft limit of open files to the hard one. The limit that holds now; None where there is none.
 pub fn raise_open_files() -> io::Result<Option<u64>> {
@@ -14,9 +19,26 @@ pub fn raise_open_files() -> io::Result<Option<u64>> {
     Ok(getrlimit(Resource::Nofile).current)
 }
 
+/// How many bytes the control group of a process in a container may take; None where there is no limit.
+pub fn memory() -> Option<u64> {
+    MEMORY_FILES.iter().find_map(|file| parse_memory(&std::fs::read_to_string(file).ok()?))
+}
+
+fn parse_memory(text: &str) -> Option<u64> {
+    text.trim().parse().ok().filter(|bytes| *bytes < NO_LIMIT)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_limit_of_memory_is_a_number_and_anything_else_is_none() {
+        assert_eq!(parse_memory("2147483648\n"), Some(2 << 30));
+        for text in ["max\n", "", "9223372036854771712\n", "-1"] {
+            assert_eq!(parse_memory(text), None, "{text:?}");
+        }
+    }
 
     #[test]
     fn the_soft_limit_becomes_the_hard_one() {

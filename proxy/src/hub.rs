@@ -7,6 +7,7 @@
 pub mod fanout;
 pub mod follow;
 pub mod lag;
+pub mod lease;
 pub mod pace;
 
 use std::collections::VecDeque;
@@ -68,6 +69,11 @@ impl Hub {
     /// The lowest position from which the hub is complete.
     pub fn floor(&self) -> ResourceVersion {
         self.floor
+    }
+
+    /// The bytes of its objects.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Adds released events; the oldest go when a bound is reached.

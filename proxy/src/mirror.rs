@@ -1,12 +1,16 @@
 //! One mirror as the proxy sees it, and the registry of all of them. A mirror starts when it is named in the configuration,
-//! or after an authorized request that it would serve; it can answer once every shard holds a list.
+//! or after an authorized request that it would serve; it can answer once every shard holds a list. It ends when nobody has
+//! used it for long, or when upstream no longer serves its resource.
 
 pub mod check;
 pub mod feed;
+mod holding;
+mod life;
 mod nodes;
 pub mod proofs;
 pub mod registry;
 pub mod remaining;
+pub mod usage;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -161,6 +165,11 @@ impl Mirror {
     /// Whether a client may go on from `after`: false for a position that may be of another history.
     pub fn may_resume(&self, after: ResourceVersion) -> bool {
         self.refused.lock().is_none_or(|refused| after > refused.up_to || Instant::now() >= refused.until)
+    }
+
+    /// Ends every watch of it, and those that begin later.
+    pub(crate) fn end(&self) {
+        self.fanout.end();
     }
 
     /// Follows what the merges find out about upstream's history; runs until dropped.

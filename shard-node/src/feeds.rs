@@ -1,5 +1,5 @@
 //! The feeds that run in this process: one for each mirror that somebody subscribes to here, whoever it is. A feed starts
-//! with its first subscriber and ends when it has had none for a while.
+//! with its first subscriber and ends when it has had none for a while, or when there is nothing to read any more.
 //!
 //! A feed reads upstream and nothing else. It never asks another feed, so nodes that see each other as the feed of a mirror
 //! do not wait for each other.
@@ -186,7 +186,7 @@ impl Feeds {
         info!(%resource, "feed started");
         let _one = counted(&self.metrics.1.running);
         self.read(resource, &running, (asking, first)).await;
-        info!(%resource, "feed ended, nobody subscribes to it");
+        info!(%resource, "feed ended");
     }
 
     async fn read(
@@ -200,9 +200,10 @@ impl Feeds {
         tokio::select! {
             biased;
             () = self.idle(resource, handle) => {}
-            // A reader reads until it is dropped.
-            () = reader.run() => {}
+            // What it read is not there any more: whoever subscribes next learns what is.
+            () = reader.run() => drop(self.feeds.lock().remove(resource)),
         }
+        handle.end();
     }
 
     /// Resolves when the feed has had no subscriber for a while, and takes it out in the same step.

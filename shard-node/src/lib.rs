@@ -4,11 +4,12 @@
 //!
 //! In a process of its own (`weir shard`) there is more around that: `host` has the mirrors, `feeds` the feeds that run here,
 //! `nodes` knows the other nodes, `remote` follows a feed wherever it is, `warm` copies a replica, and `rpc` serves proxies and
-//! nodes. `node` is one mirror's shard here; `nodes` are the other processes.
+//! nodes; `memory` keeps what all of them hold below a limit. `node` is one mirror's shard here; `nodes` are the other processes.
 
 pub mod feed;
 pub mod feeds;
 pub mod host;
+pub mod memory;
 pub mod node;
 pub mod nodes;
 mod refusal;

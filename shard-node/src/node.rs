@@ -10,6 +10,8 @@ mod sessions;
 #[cfg(test)]
 mod tests;
 
+use std::time::Duration;
+
 use weir_core::message::{
     Change, EventKind, FeedMessage, FromNode, ListChunk, NamesEdit, Open, OpenId, ToNode,
 };
@@ -125,6 +127,11 @@ impl Node {
     /// Lets the window move with time.
     pub fn trim(&mut self, now: Now) {
         self.store.trim(now);
+    }
+
+    /// Drops the oldest events of an age, see [`Store::cut`].
+    pub fn cut(&mut self, older: (Duration, Now), max_events: usize) -> (usize, usize) {
+        self.store.cut(older, max_events)
     }
 
     fn open(&mut self, session: SessionId, open: Open, names: Option<Vec<ObjectKey>>) -> Vec<Outgoing> {

@@ -180,6 +180,20 @@ impl Store {
         }
     }
 
+    /// Drops the oldest `max_events` of those that are of this age or older, whatever the bounds say. How many went, and how
+    /// many bytes with them.
+    pub fn cut(&mut self, (age, now): (Duration, Now), max_events: usize) -> (usize, usize) {
+        let Some(held) = &mut self.held else { return (0, 0) };
+        let (mut events, before) = (0, held.log.bytes());
+        while events < max_events
+            && let Some(entry) = held.log.pop_older(age, now)
+        {
+            held.drop_entry(&entry);
+            events += 1;
+        }
+        (events, before - held.log.bytes())
+    }
+
     fn held_at(&self, history: History, slots: &SlotSet) -> Result<&Held, Unanswered> {
         if !self.slots.covers(slots) {
             return Err(Unanswered::NotMine);
@@ -244,9 +258,14 @@ impl Held {
 
     fn trim(&mut self, bounds: &WindowBounds, now: Now) {
         while let Some(entry) = self.log.pop_beyond(bounds, self.live_bytes, now) {
-            self.floor = entry.change.rv;
-            self.forget_before(&entry);
+            self.drop_entry(&entry);
         }
+    }
+
+    /// What follows from an entry that left the log.
+    fn drop_entry(&mut self, entry: &Entry) {
+        self.floor = entry.change.rv;
+        self.forget_before(entry);
     }
 
     /// Drops the versions that the entry replaced, and the key when only its deletion is left.

@@ -3,6 +3,7 @@
 //! The bookmark of a built-in kind is the zero value of its Go struct, so it is more than metadata; `bookmark_tail`
 //! holds what follows the metadata. A custom resource has none.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use weir_core::{GroupResource, GroupVersionResource};
@@ -65,6 +66,7 @@ pub struct ResourceInfo {
 #[derive(Debug, Clone)]
 pub struct Catalog {
     resources: Vec<ResourceInfo>,
+    unserved: BTreeSet<ResourceId>,
 }
 
 // === impl ResourceInfo ===
@@ -122,7 +124,7 @@ impl fmt::Display for ResourceInfo {
 impl Catalog {
     /// The built-in resources.
     pub fn built_in() -> Self {
-        Self { resources: BUILT_IN.iter().map(BuiltIn::info).collect() }
+        Self { resources: BUILT_IN.iter().map(BuiltIn::info).collect(), unserved: BTreeSet::new() }
     }
 
     /// Adds a resource, or hands back the one that has its group and plural already.
@@ -140,7 +142,16 @@ impl Catalog {
 
     /// The resource of that group, version and plural name.
     pub fn find_version(&self, gvr: &GroupVersionResource) -> Option<ResourceId> {
-        self.position(|own| own == gvr)
+        self.position(|own| own == gvr).filter(|id| !self.unserved.contains(id))
+    }
+
+    /// Serves a resource no longer, or again.
+    pub fn set_served(&mut self, id: ResourceId, is_served: bool) {
+        if is_served {
+            self.unserved.remove(&id);
+        } else {
+            self.unserved.insert(id);
+        }
     }
 
     /// What is known of a resource.
@@ -148,9 +159,10 @@ impl Catalog {
         &self.resources[id.0]
     }
 
-    /// All resources, in the order of their ids.
+    /// All resources that are served, in the order of their ids.
     pub fn all(&self) -> impl Iterator<Item = (ResourceId, &ResourceInfo)> {
-        self.resources.iter().enumerate().map(|(index, info)| (ResourceId(index), info))
+        let all = self.resources.iter().enumerate().map(|(index, info)| (ResourceId(index), info));
+        all.filter(|(id, _)| !self.unserved.contains(id))
     }
 
     /// How many there are.

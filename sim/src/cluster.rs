@@ -12,7 +12,7 @@ use weir_core::{GroupResource, ResourceVersion, Status};
 
 use crate::catalog::{Catalog, ResourceId, ResourceInfo};
 use crate::fault::{FaultPlan, InstanceId, Rules, Upheaval};
-use crate::instance::Instance;
+use crate::instance::{Instance, StreamEnd};
 use crate::json::{Node, object};
 use crate::log::{Log, LogEvent};
 use crate::object::{Object, StoreKey};
@@ -117,6 +117,15 @@ impl Cluster {
     /// Serves one more resource from now on.
     pub fn register(&mut self, info: ResourceInfo) -> ResourceId {
         self.catalog.add(info)
+    }
+
+    /// Serves a resource no longer, or again, as when its definition is deleted and made anew: its objects stay, and its
+    /// watches end with those of all others.
+    pub fn set_served(&mut self, resource: ResourceId, is_served: bool) {
+        self.catalog.set_served(resource, is_served);
+        for instance in &mut self.instances {
+            instance.end_streams(StreamEnd::Clean);
+        }
     }
 
     /// A resource by the name that users write: `pods`, `deployments.apps`.

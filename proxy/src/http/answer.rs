@@ -12,6 +12,7 @@ use weir_core::accept::Family;
 use weir_core::mirror::JsonForm;
 use weir_core::options::{Freshness, GetIntent, request_timeout};
 use weir_core::{ResourceVersion, Status};
+use weir_shard_node::memory::{Admission, Refused};
 
 use super::body::ProxyBody;
 use super::fail;
@@ -23,12 +24,15 @@ use crate::auth::{Authorizer, NoPermit};
 use crate::drain::Drain;
 use crate::mirror::Mirror;
 use crate::mirror::registry::{Mirrors, State};
+use crate::mirror::usage::InUse;
 use crate::passthrough::{Passed, Passthrough};
 
 /// Names an answer in upstream's audit log; the client's own is echoed.
 const AUDIT_ID: &str = "audit-id";
 /// How long a watch waits for its mirror to load.
 const LOADING_LIMIT: Duration = Duration::from_secs(10);
+/// When somebody is to come again who was refused for want of memory, in seconds; it is looked at every second.
+const OUT_OF_MEMORY_RETRY: u32 = 5;
 /// Upstream's own limit for requests that are no watch.
 const REQUEST_LIMIT: Duration = Duration::from_secs(60);
 
@@ -40,6 +44,7 @@ pub struct Proxy {
     passthrough: Passthrough,
     gate: Gate,
     drain: Drain,
+    admission: Admission,
 }
 
 // === impl Proxy ===
@@ -53,7 +58,14 @@ impl Proxy {
         drain: Drain,
     ) -> Self {
         let passthrough = passthrough.drained_by(drain.clone());
-        Self { mirrors, authorizer, passthrough, gate: Gate::new(), drain }
+        let (gate, admission) = (Gate::new(), Admission::default());
+        Self { mirrors, authorizer, passthrough, gate, drain, admission }
+    }
+
+    /// The same, refusing what the memory limit leaves no room for.
+    #[must_use]
+    pub fn admitting(self, admission: Admission) -> Self {
+        Self { admission, ..self }
     }
 
     /// What tells clients to leave.
@@ -117,8 +129,9 @@ impl Proxy {
         if self.mirrors.has_hole() {
             return Err(Status::service_unavailable("a part of this resource is on no shard node now", 1));
         }
-        let mirror = match self.mirror(request).await {
-            Ok(mirror) => mirror,
+        self.admit(request)?;
+        let (mirror, in_use) = match self.mirror(request).await {
+            Ok(found) => found,
             Err(other) => return other,
         };
         let family = match mirror.spec().form {
@@ -129,7 +142,7 @@ impl Proxy {
             return Ok(Outcome::Pass(Passed::Encoding, None));
         };
         let (gate, drain) = (&self.gate, &self.drain);
-        let reading = Reading { permit, mirror: &mirror, request, is_pretty, gate, drain };
+        let reading = Reading { permit, mirror: &mirror, request, is_pretty, gate, drain, in_use: &in_use };
         if request.is_watch() {
             return Ok(reading.answer(parts).await);
         }
@@ -138,18 +151,33 @@ impl Proxy {
         Ok(answer.unwrap_or_else(|_| Outcome::Answer(Box::new(fail::over_deadline()))))
     }
 
+    /// Refuses a new list or watch while there is no memory for it.
+    fn admit(&self, request: &ReadRequest) -> Result<(), Status> {
+        let kind = match request.target {
+            Target::Object { .. } => return Ok(()),
+            Target::Collection { .. } if request.is_watch() => Refused::Watches,
+            Target::Collection { .. } => Refused::Lists,
+        };
+        if self.admission.refuses(kind) {
+            return Err(Status::too_many_requests("weir has reached its memory limit", OUT_OF_MEMORY_RETRY));
+        }
+        Ok(())
+    }
+
     /// The mirror, once it answers; what to do without it.
-    async fn mirror(&self, request: &ReadRequest) -> Result<Arc<Mirror>, Result<Outcome, Status>> {
-        let mut state = self.mirrors.start(&request.resource);
+    async fn mirror(&self, request: &ReadRequest) -> Result<(Arc<Mirror>, InUse), Result<Outcome, Status>> {
+        let (mut state, in_use) = self.mirrors.begin(&request.resource).await;
         if request.is_watch() || request.names_shards() {
             let loaded = tokio::time::timeout(LOADING_LIMIT, loaded(&mut state)).await;
             loaded.map_err(|_| Err(fail::busy("the mirror of this resource is loading")))?;
         }
         let state = state.borrow().clone();
         match state {
-            State::Ready(mirror) => Ok(mirror),
-            State::Refused(_) => Err(Ok(Outcome::Pass(Passed::NotMirrored, None))),
-            State::Loading => Err(self.gate.list().map(|place| Outcome::Pass(Passed::Loading, Some(place)))),
+            State::Ready(mirror) => Ok((mirror, in_use)),
+            State::Refused => Err(Ok(Outcome::Pass(Passed::NotMirrored, None))),
+            State::Loading | State::Over => {
+                Err(self.gate.list().map(|place| Outcome::Pass(Passed::Loading, Some(place))))
+            }
         }
     }
 
@@ -184,7 +212,7 @@ fn audit_id() -> HeaderValue {
 
 /// Waits until a mirror that may come answers; one that was emptied counts as one that has yet to come.
 async fn loaded(state: &mut watch::Receiver<State>) {
-    // The sender lives in the registry, so the channel cannot close.
+    // One that has gone was over.
     let _ = state.wait_for(|state| !matches!(state, State::Loading)).await;
     let state = state.borrow().clone();
     if let State::Ready(mirror) = state {

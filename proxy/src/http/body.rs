@@ -12,6 +12,7 @@ use http_body::{Body, Frame, SizeHint};
 use weir_upstream::BoxError;
 
 use super::gate::Place;
+use crate::mirror::usage::InUse;
 use crate::passthrough::PassedBody;
 
 /// Byte ranges that are sent one after the other.
@@ -30,6 +31,8 @@ pub enum ProxyBody {
     Full(Option<Bytes>),
     /// Made while it is sent; an error aborts the answer visibly.
     Stream(DataStream),
+    /// The same of a mirror, which is in use until it has ended.
+    Mirrored(DataStream, InUse),
     /// Upstream's.
     Passed(PassedBody),
     /// Upstream's, with a place in the gate until it has ended.
@@ -150,6 +153,14 @@ impl ProxyBody {
     pub fn stream(stream: impl Stream<Item = Result<Segments, BoxError>> + Send + 'static) -> Self {
         Self::Stream(Box::pin(stream))
     }
+
+    /// The body of an answer from a mirror.
+    pub fn of_mirror(self, in_use: InUse) -> Self {
+        match self {
+            Self::Stream(stream) => Self::Mirrored(stream, in_use),
+            other => other,
+        }
+    }
 }
 
 impl Body for ProxyBody {
@@ -162,7 +173,9 @@ impl Body for ProxyBody {
     ) -> Poll<Option<Result<Frame<Segments>, BoxError>>> {
         match self.get_mut() {
             Self::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes.into())))),
-            Self::Stream(stream) => stream.as_mut().poll_next(context).map_ok(Frame::data),
+            Self::Stream(stream) | Self::Mirrored(stream, _) => {
+                stream.as_mut().poll_next(context).map_ok(Frame::data)
+            }
             Self::Passed(body) | Self::Held(body, _) => {
                 let frame = Pin::new(body).poll_frame(context);
                 frame.map_ok(|frame| frame.map_data(Segments::from)).map_err(Into::into)
@@ -173,7 +186,7 @@ impl Body for ProxyBody {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Full(bytes) => bytes.as_ref().is_none_or(Bytes::is_empty),
-            Self::Stream(_) => false,
+            Self::Stream(_) | Self::Mirrored(..) => false,
             Self::Passed(body) | Self::Held(body, _) => body.is_end_stream(),
         }
     }
@@ -181,7 +194,7 @@ impl Body for ProxyBody {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
-            Self::Stream(_) => SizeHint::default(),
+            Self::Stream(_) | Self::Mirrored(..) => SizeHint::default(),
             Self::Passed(body) | Self::Held(body, _) => body.size_hint(),
         }
     }

@@ -18,6 +18,7 @@ use crate::auth::Permit;
 use crate::drain::Drain;
 use crate::mirror::Mirror;
 use crate::mirror::proofs::Proof;
+use crate::mirror::usage::InUse;
 use crate::passthrough::Passed;
 
 /// What comes of a request.
@@ -38,6 +39,7 @@ pub(super) struct Reading<'a> {
     pub(super) is_pretty: bool,
     pub(super) gate: &'a Gate,
     pub(super) drain: &'a Drain,
+    pub(super) in_use: &'a InUse,
 }
 
 /// How a list is narrowed, and in what terms its tokens are.
@@ -152,6 +154,7 @@ impl Reading<'_> {
 
     /// An answer from the mirror. It leaves only here, and only beside the permit.
     fn answered(&self, body: ProxyBody, shard: Option<&str>, proof: Option<Proof>) -> Outcome {
+        let body = body.of_mirror(self.in_use.clone());
         let mut response = self.with_warnings(fail::json(&self.permit, body, proof));
         if let Some(value) = shard.and_then(|selector| HeaderValue::from_str(selector).ok()) {
             response.headers_mut().insert("weir-shard-selector", value);

@@ -1,8 +1,6 @@
 //! The task side of merges and hubs: carries what nodes say into the merges, what the merges want to the nodes, and what
 //! they release into hubs, and wakes the clients of a hub. All of it for one mirror, under one short lock.
 
-mod lease;
-
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,11 +16,10 @@ use weir_core::interest::Interest;
 use weir_core::message::{InterestEvent, LogRequest, Unanswered};
 use weir_core::statement::Statement;
 
-use self::lease::HubCell;
-pub use self::lease::Lease;
+use super::End;
 use super::lag::Lag;
+use super::lease::{HubCell, Lease};
 use super::pace::{Moves, Pace};
-use super::{Hub, HubBounds};
 use crate::link::Link;
 use crate::merge::{Asked, CREDIT, InterestId, Merges, NodeIndex, Output, ShardIndex};
 use crate::peers::remote::Said;
@@ -58,6 +55,8 @@ struct State {
     merges: Merges,
     open: HashMap<Arc<Interest>, Arc<HubCell>>,
     by_id: HashMap<InterestId, Leased>,
+    /// Nothing is opened any more.
+    is_over: bool,
 }
 
 /// A hub and how many leases are out. They are counted under the lock: two that end at once must not each leave the closing
@@ -74,7 +73,7 @@ impl Fanout {
     /// Over the nodes of a mirror. Nothing moves until [`Fanout::run`].
     pub fn new(shards: Shards) -> Self {
         let merges = Merges::new(shards.slots().to_vec(), CREDIT);
-        let state = State { merges, open: HashMap::new(), by_id: HashMap::new() };
+        let state = State { merges, open: HashMap::new(), by_id: HashMap::new(), is_over: false };
         Self {
             shards,
             state: Mutex::new(state),
@@ -194,20 +193,39 @@ impl Fanout {
             if let Some(leased) = state.by_id.get_mut(&cell.id) {
                 leased.leases += 1;
             }
-            return Lease { fanout: self.clone(), added: cell.added.subscribe(), cell: Some(cell) };
+            return Lease::new(self, cell);
         }
         let after = state.merges.frontier();
         let (id, outputs) = state.merges.open(interest.clone(), after);
-        let cell = Arc::new(HubCell {
-            id,
-            interest: interest.clone(),
-            hub: Mutex::new(Hub::new(after, HubBounds::default())),
-            added: watch::Sender::new(0),
-        });
+        let cell = Arc::new(HubCell::new(id, interest.clone(), after));
         state.open.insert(interest.clone(), cell.clone());
         state.by_id.insert(id, Leased { cell: cell.clone(), leases: 1 });
         self.carry(&mut state, outputs);
-        Lease { fanout: self.clone(), added: cell.added.subscribe(), cell: Some(cell) }
+        if state.is_over {
+            self.end_all(&mut state);
+        }
+        Lease::new(self, cell)
+    }
+
+    /// Up to where everything of an interest was released.
+    pub(super) fn frontier_of(&self, id: InterestId) -> ResourceVersion {
+        self.state.lock().merges.frontier_of(id).unwrap_or_default()
+    }
+
+    /// Ends every interest, and those that are opened later.
+    pub fn end(&self) {
+        let mut state = self.state.lock();
+        state.is_over = true;
+        self.end_all(&mut state);
+    }
+
+    fn end_all(&self, state: &mut State) {
+        let ids: Vec<_> = state.by_id.keys().copied().collect();
+        for id in ids {
+            let mut outputs = state.merges.close(id);
+            outputs.push(Output::Ended(id, End::Over));
+            self.carry(state, outputs);
+        }
     }
 
     /// The shards, for what lies before a hub.
@@ -228,6 +246,11 @@ impl Fanout {
     /// How many distinct interests are open.
     pub fn interests(&self) -> usize {
         self.state.lock().open.len()
+    }
+
+    /// The bytes of the objects in all hubs.
+    pub fn bytes(&self) -> usize {
+        self.state.lock().by_id.values().map(|leased| leased.cell.bytes()).sum()
     }
 
     /// How far all nodes have come; zero while one of them holds nothing.
@@ -288,7 +311,7 @@ impl Fanout {
     }
 
     /// A lease ends; an interest that has ended by itself is gone already.
-    fn release(&self, cell: &HubCell) {
+    pub(super) fn release(&self, cell: &HubCell) {
         let mut state = self.state.lock();
         let Some(leased) = state.by_id.get_mut(&cell.id) else { return };
         leased.leases -= 1;

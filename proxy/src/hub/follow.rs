@@ -10,7 +10,7 @@ use weir_core::message::{InterestEvent, LogRequest, Unanswered};
 use weir_core::statement::Progress;
 use weir_core::{History, ResourceVersion, SlotSet};
 
-use super::fanout::Lease;
+use super::lease::Lease;
 use super::{End, Read};
 use crate::merge::ShardIndex;
 

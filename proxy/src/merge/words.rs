@@ -37,6 +37,8 @@ pub enum End {
     TooOld,
     /// Upstream was restored: no position of before is one of the present history, all clients must list again.
     Restored,
+    /// The mirror has ended with all that it had.
+    Over,
 }
 
 /// What the merge wants done, in order.

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use weir_core::GroupVersionResource;
 use weir_core::mirror::{MirrorFacts, MirrorSpec};
 use weir_proto::session::Unmirrored;
@@ -15,6 +16,7 @@ use crate::hub::fanout::Fanout;
 use crate::link::Link;
 use crate::merge::NodeIndex;
 use crate::peers::Peers;
+use crate::peers::peer::Peer;
 use crate::peers::remote::RemoteMirror;
 
 /// What a mirror is, or why there is none.
@@ -27,6 +29,10 @@ pub(super) struct Told {
     fanout: Arc<Fanout>,
     spec: watch::Sender<Spec>,
     facts: watch::Sender<Option<Arc<MirrorFacts>>>,
+    /// A node said that it carries no such mirror, or another one.
+    doubt: Notify,
+    /// Nodes that carry the mirror as something else than it was.
+    is_changed: AtomicBool,
 }
 
 // === impl Told ===
@@ -39,6 +45,8 @@ impl Told {
             fanout: fanout.clone(),
             spec: watch::Sender::new(None),
             facts: watch::Sender::new(None),
+            doubt: Notify::new(),
+            is_changed: AtomicBool::new(false),
         }
     }
 
@@ -50,7 +58,7 @@ impl Told {
         self.facts.subscribe()
     }
 
-    /// Follows who is there and what they tell; runs until dropped.
+    /// Follows who is there and what they tell, until it is another mirror or none.
     pub(super) async fn follow(self) {
         let mut changed = self.peers.changed();
         let mut telling = FuturesUnordered::new();
@@ -70,8 +78,38 @@ impl Told {
                 biased;
                 Ok(()) = changed.changed() => {}
                 Some(()) = telling.next() => {}
+                () = self.doubt.notified() => {
+                    if self.is_gone() {
+                        return;
+                    }
+                }
             }
         }
+    }
+
+    /// Whether what was mirrored is not there any more: a node has found something else, or none of them has it. One alone that
+    /// says so may have lost it, and takes it up again.
+    fn is_gone(&self) -> bool {
+        let peers = self.peers.all();
+        let refuses = |peer: &Arc<Peer>| peer.mirror(&self.resource, self.fanout.wake()).was_refused();
+        let mut up = peers.iter().filter(|peer| peer.is_up()).peekable();
+        self.is_changed.load(Ordering::Relaxed) || up.peek().is_some() && up.all(refuses)
+    }
+
+    fn learn(&self, spec: Arc<MirrorSpec>) {
+        self.spec.send_if_modified(|known| match known {
+            Some(Ok(known)) => {
+                if !known.is_same(&spec) {
+                    self.is_changed.store(true, Ordering::Relaxed);
+                    self.doubt.notify_one();
+                }
+                false
+            }
+            Some(Err(_)) | None => {
+                *known = Some(Ok(spec));
+                true
+            }
+        });
     }
 
     /// Takes over what one node tells, until it is gone.
@@ -88,17 +126,16 @@ impl Told {
             if told.is_err() {
                 return;
             }
-            if let Some(spec) = spec.borrow_and_update().clone() {
-                self.spec.send_if_modified(|known| {
-                    let is_new = !matches!(known, Some(Ok(_)));
-                    if is_new {
-                        *known = Some(Ok(spec));
-                    }
-                    is_new
-                });
-            } else if let Some(reason) = *refused.borrow_and_update() {
-                self.spec
-                    .send_if_modified(|known| known.is_none().then(|| *known = Some(Err(reason))).is_some());
+            let refused = *refused.borrow_and_update();
+            match (spec.borrow_and_update().clone(), refused) {
+                (Some(_), Some(_)) => self.doubt.notify_one(),
+                (Some(spec), None) => self.learn(spec),
+                (None, Some(reason)) => {
+                    self.spec.send_if_modified(|known| {
+                        known.is_none().then(|| *known = Some(Err(reason))).is_some()
+                    });
+                }
+                (None, None) => {}
             }
             if let Some(facts) = facts.borrow_and_update().clone() {
                 self.facts.send_replace(Some(facts));

@@ -130,7 +130,8 @@ impl Peer {
         self.lost.load(Ordering::Relaxed)
     }
 
-    pub(super) fn is_up(&self) -> bool {
+    /// Whether a session stands.
+    pub fn is_up(&self) -> bool {
         self.up.borrow().is_some()
     }
 
@@ -296,8 +297,14 @@ impl Peer {
         match message {
             FromNode::Welcome { .. } => return Err(ProtocolError::Invalid("welcome")),
             FromNode::Attached(attached) => {
-                let Some(mirror) = mirror(&attached.spec.resource) else { return Ok(()) };
-                self.state.lock().numbers.insert(attached.mirror, mirror.clone());
+                let mut state = self.state.lock();
+                let Some(mirror) = state.mirrors.get(&attached.spec.resource).cloned() else {
+                    // It was forgotten meanwhile, and the node would keep it for this session.
+                    state.say(&ToNode::Detach(attached.mirror));
+                    return Ok(());
+                };
+                state.numbers.insert(attached.mirror, mirror.clone());
+                drop(state);
                 mirror.up(slots, attached);
             }
             FromNode::Unmirrored { mirror: resource, reason } => {

@@ -235,7 +235,7 @@ impl RemoteMirror {
         self.down();
     }
 
-    pub(super) fn was_refused(&self) -> bool {
+    pub(crate) fn was_refused(&self) -> bool {
         self.refused.borrow().is_some()
     }
 

@@ -165,6 +165,13 @@ impl FeedHandle {
         self.change(|ring| ring.doubt(history));
     }
 
+    // --- the end
+
+    /// Passes all subscribers: nothing is read any more.
+    pub fn end(&self) {
+        self.change(Ring::end);
+    }
+
     // --- the reader
 
     /// Changes the ring and wakes whom it concerns.

@@ -43,6 +43,8 @@ pub struct Plan {
     aim: Aim,
     expired: BTreeSet<(InstanceIndex, ResourceVersion)>,
     failures: u32,
+    /// Who has said that there is no such resource, since anybody last served it.
+    unserved: BTreeSet<InstanceIndex>,
 }
 
 /// What the feed reads.
@@ -68,6 +70,7 @@ impl Plan {
             aim: Aim::Undecided,
             expired: BTreeSet::new(),
             failures: 0,
+            unserved: BTreeSet::new(),
         }
     }
 
@@ -103,6 +106,24 @@ impl Plan {
         }
         self.aim = Aim::Log(at);
         self.failures = 0;
+        self.unserved.clear();
+    }
+
+    /// An instance serves the resource.
+    pub fn on_served(&mut self) {
+        self.unserved.clear();
+    }
+
+    /// An instance says that there is no such resource.
+    pub fn on_unserved(&mut self, instance: InstanceIndex) {
+        self.unserved.insert(instance);
+    }
+
+    /// Whether the resource is gone: all instances have failed since one of them served it, and those that answered say so.
+    /// One alone may not have heard of the resource yet, and another may still serve it.
+    pub fn is_gone(&self) -> bool {
+        !self.unserved.is_empty()
+            && usize::try_from(self.failures).is_ok_and(|failed| failed >= self.instances)
     }
 
     /// The instance no longer has the log from `after`.
@@ -208,5 +229,26 @@ mod tests {
         assert!(waits.is_sorted() && waits[0] == FIRST_WAIT && waits[39] == LONGEST_WAIT, "{waits:?}");
         plan.on_progress(InstanceIndex(0), rv(4));
         assert_eq!(plan.on_failed(InstanceIndex(0)), FIRST_WAIT);
+    }
+
+    #[test]
+    fn a_resource_is_gone_when_every_instance_that_answers_says_so() {
+        let mut plan = Plan::new(2, 0);
+        plan.on_progress(InstanceIndex(0), rv(3));
+        let fail = |plan: &mut Plan, instance: usize, is_answer: bool| {
+            if is_answer {
+                plan.on_unserved(InstanceIndex(instance));
+            }
+            plan.on_failed(InstanceIndex(instance));
+        };
+        fail(&mut plan, 0, true);
+        assert!(!plan.is_gone(), "the other one has not been asked");
+        plan.on_served();
+        fail(&mut plan, 1, false);
+        assert!(!plan.is_gone(), "nobody says so");
+        fail(&mut plan, 0, true);
+        assert!(plan.is_gone(), "the other one cannot be asked");
+        plan.on_progress(InstanceIndex(1), rv(4));
+        assert!(!plan.is_gone());
     }
 }

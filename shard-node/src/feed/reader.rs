@@ -1,4 +1,5 @@
-//! The task that reads one mirror from upstream: connect, verify, list or watch, and again. It ends when it is dropped.
+//! The task that reads one mirror from upstream: connect, verify, list or watch, and again. It ends when it is dropped, or
+//! when the resource is not there any more: no instance serves it, or as something else.
 //!
 //! A watch that ends by its own time goes on over the same connection under the same source; everything else takes a new
 //! connection, and a new connection is verified before it states anything.
@@ -9,14 +10,15 @@ use std::time::Duration;
 use rand::Rng;
 use tracing::{debug, info, warn};
 use weir_core::message::{Change, ListId};
-use weir_core::mirror::MirrorSpec;
+use weir_core::mirror::{JsonForm, MirrorSpec};
 use weir_core::statement::Statement;
 use weir_core::{History, ResourceVersion};
 use weir_upstream::{Connection, Role, Upstream};
 
 use super::beside::{Beside, Turn};
+use super::describe::{self, DescribeError};
 use super::facts;
-use super::failure::{ReadError, within};
+use super::failure::{ReadError, Served, within};
 use super::handle::FeedHandle;
 use super::list::{Listed, ListingError, WholeList};
 use super::plan::{InstanceIndex, Plan, Step};
@@ -46,6 +48,8 @@ pub struct Reader {
     plan: Plan,
     memory: Memory,
     asking: Asking,
+    /// Whether the spec was made for the connection that comes next; a later one may serve something else.
+    is_described: bool,
 }
 
 /// How a main watch ended.
@@ -88,10 +92,11 @@ impl Reader {
             plan,
             memory: Memory::default(),
             asking,
+            is_described: true,
         }
     }
 
-    /// Reads until dropped. It begins when the first subscriber says what it has.
+    /// Reads until dropped, or until the resource is not there any more. It begins when the first subscriber says what it has.
     pub async fn run(mut self) {
         let feed = self.feed.clone();
         // Boxed, since it is large and moves with whatever it is a part of.
@@ -112,6 +117,9 @@ impl Reader {
             let Err(error) = read else { continue };
             self.asking.refuse();
             let longest = self.plan.on_failed(instance);
+            if self.is_over(instance, &error) {
+                return;
+            }
             let wait = longest.mul_f64(rand::rng().random_range(0.5..1.0));
             self.report(instance, &error, wait);
             tokio::time::sleep(wait).await;
@@ -134,6 +142,35 @@ impl Reader {
                 Wanted { log: Some(after), .. } => self.plan.begin_at(after),
                 Wanted { .. } => self.plan.begin_with_list(),
             }
+        }
+    }
+
+    /// Whether there is nothing to read any more, as a failure says.
+    fn is_over(&mut self, instance: InstanceIndex, error: &ReadError) -> bool {
+        match error.served() {
+            Served::No => self.plan.on_unserved(instance),
+            Served::Yes => self.plan.on_served(),
+            Served::Unknown => {}
+        }
+        let is_over = self.plan.is_gone() || matches!(error, ReadError::Changed);
+        if is_over {
+            let error: &dyn std::error::Error = error;
+            info!(resource = %self.spec.resource, instance = instance.0, error, "feed is over");
+        }
+        is_over
+    }
+
+    /// Fails where upstream serves another resource by this name than the one that is read. Only definitions of custom
+    /// resources change; upstream ends all watches when one does.
+    async fn is_as_described(&mut self, connection: &Connection) -> Result<(), ReadError> {
+        if std::mem::take(&mut self.is_described) || self.spec.form == JsonForm::BuiltIn {
+            return Ok(());
+        }
+        match within(self.limits.answer, describe::describe(connection, &self.spec.resource)).await? {
+            Ok(spec) if spec.is_same(&self.spec) => Ok(()),
+            Err(DescribeError::Request(error)) => Err(error.into()),
+            Err(DescribeError::Unknown(_)) => Err(ReadError::Unserved),
+            Ok(_) | Err(_) => Err(ReadError::Changed),
         }
     }
 
@@ -166,6 +203,7 @@ impl Reader {
                 }
                 Step::Watch { instance: other, .. } if other != instance => return Ok(()),
                 Step::Watch { after, .. } => {
+                    self.is_as_described(&connection).await?;
                     let learned = learn_facts(&self.feed, &connection, &self.spec);
                     within(self.limits.answer, learned).await??;
                     if let Ended::Reconnect = self.watch(&mut beside, &connection, (instance, after)).await? {
@@ -227,6 +265,7 @@ impl Reader {
         };
         debug!(resource = %self.spec.resource, instance = instance.0, %after, "watching");
         self.feed.counters().watches.inc();
+        self.plan.on_served();
         self.feed.set_source(Some(main.source()));
         self.feed.change(|ring| ring.begin(after));
         loop {

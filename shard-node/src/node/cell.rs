@@ -7,6 +7,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
@@ -93,6 +94,11 @@ impl NodeCell {
         self.outboxes.lock().remove(&session);
     }
 
+    /// How many sessions carry it.
+    pub fn sessions(&self) -> usize {
+        self.outboxes.lock().len()
+    }
+
     /// Hands over what a session says.
     pub fn on_session(&self, session: SessionId, message: ToNode) {
         let mut node = self.node.write();
@@ -111,6 +117,11 @@ impl NodeCell {
     /// Lets the window move with time.
     pub fn trim(&self, now: Now) {
         self.node.write().trim(now);
+    }
+
+    /// Drops the oldest events of an age, a bounded number of them. How many went, and how many bytes with them.
+    pub fn cut(&self, older: (Duration, Now), max_events: usize) -> (usize, usize) {
+        self.node.write().cut(older, max_events)
     }
 
     /// Floor and frontier; `None` while nothing is held.

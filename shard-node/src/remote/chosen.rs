@@ -167,6 +167,10 @@ impl Chosen {
     fn approached(&mut self, opened: Result<Stream, FollowError>, follower: &mut Follower) {
         let Some((address, _)) = self.approach.take() else { return };
         match opened {
+            // The old feed finds out by itself that upstream serves something else now.
+            Ok(stream) if follower.is_another(&stream.spec) => {
+                follower.trials.failed(&address);
+            }
             Ok(stream) => self.next = Some(stream),
             Err(error) => {
                 let error: &dyn std::error::Error = &error;

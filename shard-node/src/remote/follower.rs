@@ -1,5 +1,5 @@
 //! The task of one mirror's subscription: a warm start, then one feed after the other. It ends when it is dropped, or when
-//! the first feed that answers says that there is no such mirror.
+//! feeds say that there is no such mirror, or another one than the node follows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +42,13 @@ pub struct Follower {
     pub(super) started: Instant,
     /// Since when the node has been looking for its first content.
     pub(super) empty_since: Instant,
+}
+
+/// What the feeds that were tried say of a mirror that there was. One of them may ask an instance that lags.
+#[derive(Debug, Default)]
+struct Refused {
+    reason: Option<Unmirrored>,
+    is_doubtful: bool,
 }
 
 // === impl Follower ===
@@ -179,16 +186,22 @@ impl Follower {
         let mut changed = self.nodes.changed();
         loop {
             changed.mark_unchanged();
+            let mut refused = Refused::default();
             for address in self.candidates(preferred.as_ref(), standing) {
                 match Stream::open((&self.nodes, &self.feeds), &address, &wanted).await {
+                    Ok(stream) if self.is_another(&stream.spec) => return Err(Unmirrored::NotServed),
                     Ok(stream) => return Ok(stream),
                     Err(FollowError::Unmirrored(reason)) if self.is_unknown() => return Err(reason),
                     Err(error) => {
+                        refused.take(&error);
                         let error: &dyn std::error::Error = &error;
                         debug!(resource = %self.mirror, feed = %address, error, "no feed");
                         self.trials.failed(&address);
                     }
                 }
+            }
+            if let Some(reason) = refused.by_all() {
+                return Err(reason);
             }
             tokio::select! {
                 Ok(()) = changed.changed() => {}
@@ -228,6 +241,11 @@ impl Follower {
         !*self.told.has_content.borrow()
     }
 
+    /// Whether a feed reads something else by the name of what the node follows.
+    pub(super) fn is_another(&self, spec: &MirrorSpec) -> bool {
+        matches!(&*self.told.spec.borrow(), Some(Ok(known)) if !known.is_same(spec))
+    }
+
     fn is_unknown(&self) -> bool {
         self.told.spec.borrow().is_none()
     }
@@ -244,5 +262,25 @@ impl Follower {
 
     fn refuse(&self, reason: Unmirrored) {
         self.told.spec.send_replace(Some(Err(reason)));
+    }
+}
+
+// === impl Refused ===
+
+impl Refused {
+    fn take(&mut self, error: &FollowError) {
+        match error {
+            FollowError::Unmirrored(reason) => self.reason = Some(*reason),
+            // A node that cannot be reached says nothing.
+            FollowError::Dial(_) | FollowError::Lost(_) | FollowError::Silent => {}
+            FollowError::Local(_)
+            | FollowError::Protocol(_)
+            | FollowError::Ended
+            | FollowError::Passed(_) => self.is_doubtful = true,
+        }
+    }
+
+    fn by_all(&self) -> Option<Unmirrored> {
+        self.reason.filter(|_| !self.is_doubtful)
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use weir_core::interest::Interest;
 use weir_core::message::{Change, ChangeKind, EventKind, InterestEvent, LogRequest, Unanswered};
@@ -54,6 +55,18 @@ impl Log {
         if age <= bounds.max_age && !(is_over && age >= bounds.min_age) {
             return None;
         }
+        self.pop()
+    }
+
+    /// Takes out the oldest entry if it is of this age.
+    pub(super) fn pop_older(&mut self, age: Duration, now: Now) -> Option<Entry> {
+        if now.saturating_sub(self.entries.front()?.at) < age {
+            return None;
+        }
+        self.pop()
+    }
+
+    fn pop(&mut self) -> Option<Entry> {
         let entry = self.entries.pop_front()?;
         self.bytes -= entry.bytes();
         if self.entries.capacity() > 4 * self.entries.len() + 64 {

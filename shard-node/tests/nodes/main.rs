@@ -5,6 +5,8 @@ mod feeds;
 #[cfg(test)]
 mod held;
 #[cfg(test)]
+mod idle;
+#[cfg(test)]
 mod peers;
 #[cfg(test)]
 mod relay;

@@ -16,7 +16,7 @@ use weir_daemon::peer::{Dialer, PeerPort, PeerServer};
 use weir_daemon::{Lifecycle, StopCause};
 use weir_shard_node::feed::metrics::FeedMetrics;
 use weir_shard_node::feeds::{Feeds, FeedsMetrics};
-use weir_shard_node::host::{Host, HostMetrics, HostParts, Hosted};
+use weir_shard_node::host::{Host, HostMetrics, HostParts, Hosted, IDLE_LIMIT};
 use weir_shard_node::remote::FollowLimits;
 use weir_shard_node::rpc::ShardService;
 use weir_shard_node::rpc::feed::FeedService;
@@ -58,6 +58,8 @@ pub(crate) struct Plan {
     pub(crate) instance: usize,
     /// How the others know it, where that is not the address that it listens on.
     pub(crate) own: Option<SocketAddr>,
+    /// How long a mirror goes on that no session carries.
+    pub(crate) idle: Duration,
 }
 
 /// One shard node.
@@ -159,12 +161,12 @@ impl World {
     /// A node of these slots that sees the nodes at these addresses.
     pub(crate) fn plan(slots: SlotSet, sees: &[SocketAddr]) -> Plan {
         let sees = sees.iter().copied().map(NodeAddress::from).collect();
-        Plan { slots, sees, bounds: WindowBounds::default(), instance: 0, own: None }
+        Plan { slots, sees, bounds: WindowBounds::default(), instance: 0, own: None, idle: IDLE_LIMIT }
     }
 
     /// A node that listens; what it begins with is under way.
     pub(crate) async fn node(&self, port: PeerPort, plan: Plan) -> Node {
-        let Plan { slots, sees, bounds, instance, own } = plan;
+        let Plan { slots, sees, bounds, instance, own, idle } = plan;
         let (lifecycle, address) = (Lifecycle::new(), port.local_address());
         let origin = Origin::Kubeconfig { path: Some(self.directory.join("kubeconfig")), context: None };
         let mut urls: Vec<_> =
@@ -184,6 +186,7 @@ impl World {
             slots,
             bounds,
             policy: MirrorPolicy::default(),
+            idle,
             limits: LIMITS,
             metrics: metrics.clone(),
         });

@@ -6,6 +6,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::runtime::{Builder, Runtime};
@@ -59,6 +60,7 @@ struct Plan {
     addresses: Vec<SocketAddr>,
     bounds: WindowBounds,
     policy: MirrorPolicy,
+    idle: Duration,
     upstream: UpstreamOptions,
     limits: FollowLimits,
     /// Whom each node sees, by the addresses by which it does.
@@ -122,6 +124,7 @@ impl Fleet {
             shards,
             bounds: settings.bounds,
             policy: settings.policy(),
+            idle: settings.idle,
             upstream: upstream.clone(),
             limits: settings.fleet.limits,
             views: settings.fleet.views(&addresses, &relays),
@@ -273,6 +276,7 @@ impl Plan {
             slots: SlotSet::of_shard(self.shard_of(index), self.shards),
             bounds: self.bounds,
             policy: self.policy.clone(),
+            idle: self.idle,
             limits: self.limits,
             metrics: HostMetrics::default(),
         });

@@ -26,6 +26,7 @@ mod views;
 mod scenarios {
     pub(crate) mod checks;
     pub(crate) mod client;
+    pub(crate) mod ending;
     pub(crate) mod faults;
     pub(crate) mod forms;
     pub(crate) mod fresh;
@@ -34,6 +35,7 @@ mod scenarios {
     pub(crate) mod options;
     pub(crate) mod passing;
     pub(crate) mod plans;
+    pub(crate) mod refusals;
     pub(crate) mod restores;
     pub(crate) mod rights;
     pub(crate) mod shards;

@@ -8,6 +8,8 @@ mod checks;
 #[cfg(test)]
 mod client;
 #[cfg(test)]
+mod ending;
+#[cfg(test)]
 mod faults;
 #[cfg(test)]
 mod fleet;
@@ -20,11 +22,15 @@ mod lists;
 #[cfg(test)]
 mod loading;
 #[cfg(test)]
+mod memory;
+#[cfg(test)]
 mod options;
 #[cfg(test)]
 mod passing;
 #[cfg(test)]
 mod plans;
+#[cfg(test)]
+mod refusals;
 #[cfg(test)]
 mod restores;
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 mod changes;
 mod cluster;
+mod memory;
 mod requests;
 
 use std::sync::{Arc, Mutex};
@@ -22,8 +23,9 @@ use weir_proxy::http::answer::Proxy;
 use weir_proxy::http::server::Server as ProxyServer;
 use weir_proxy::mirror::Mirror;
 use weir_proxy::mirror::check::CHECK_EVERY;
-use weir_proxy::mirror::registry::{Mirrors, State};
+use weir_proxy::mirror::registry::{IDLE_LIMIT, Mirrors, State};
 use weir_proxy::passthrough::Passthrough;
+use weir_shard_node::memory::Admission;
 use weir_sim::{Churn, ChurnShape, ClusterConfig, RequestLine, Right, Sim, SimConfig, User};
 use weir_upstream::{Origin, Upstream, UpstreamOptions};
 
@@ -44,6 +46,8 @@ pub(crate) struct Settings {
     pub(crate) fleet: Wanted,
     /// Mirrors that are ready before the world is; without any, a resource is mirrored when it is asked for.
     pub(crate) mirrors: Vec<&'static str>,
+    /// How long a mirror goes on that nobody uses.
+    pub(crate) idle: Duration,
     /// Done to the simulation before weir reads from it.
     pub(crate) before: fn(&Sim),
 }
@@ -56,6 +60,8 @@ pub(crate) struct World {
     pub(crate) mirrors: Arc<Mirrors>,
     pub(crate) fleet: Fleet,
     pub(crate) tasks: Lifecycle,
+    /// What is refused for want of memory.
+    admission: Admission,
     churn: Arc<Mutex<Churn>>,
     is_stopped: bool,
     requests: Mutex<Vec<RequestLine>>,
@@ -87,6 +93,7 @@ impl Settings {
             check_every: CHECK_EVERY,
             fleet: Default::default(),
             mirrors: vec!["pods", "configmaps", "nodes", "gauges.metering.weir.test"],
+            idle: IDLE_LIMIT,
             before: |_| {},
         }
     }
@@ -138,10 +145,11 @@ impl World {
         let upstream = Upstream::load(options.clone(), &lifecycle).await.unwrap();
         let (fleet, backing) = Fleet::start(&settings, &options, &lifecycle).await;
         let of_mirrors = (settings.policy(), backing);
-        let mirrors = Mirrors::new(upstream.clone(), lifecycle.clone(), of_mirrors);
+        let mirrors = Mirrors::new(upstream.clone(), lifecycle.clone(), of_mirrors).idle_for(settings.idle);
         let mirrors = Arc::new(mirrors.checked_every(settings.check_every));
         timeout(LIMIT, mirrors.start_named()).await.expect("mirrors ready in time").unwrap();
-        let server = weir(&mirrors, upstream, &lifecycle);
+        let admission = Admission::default();
+        let server = weir((&mirrors, &admission), upstream, &lifecycle);
         let tasks = Lifecycle::new();
         let client = Client::new(server, ADMIN, tasks.clone());
         let (churn, requests) = (Arc::new(Mutex::new(churn)), Mutex::default());
@@ -152,6 +160,7 @@ impl World {
             mirrors,
             fleet,
             tasks,
+            admission,
             churn,
             is_stopped: false,
             requests,
@@ -248,12 +257,17 @@ impl Drop for World {
 }
 
 /// The proxy behind a free port.
-fn weir(mirrors: &Arc<Mirrors>, upstream: Upstream, lifecycle: &Lifecycle) -> Server {
+fn weir(
+    (mirrors, admission): (&Arc<Mirrors>, &Admission),
+    upstream: Upstream,
+    lifecycle: &Lifecycle,
+) -> Server {
     let tls = ServerTls::self_made().unwrap();
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), SocketOptions::default()).unwrap();
     let server = Server::new(listener.local_address(), &tls.ca_pem.unwrap());
     let passthrough = Passthrough::new(upstream.clone(), lifecycle.clone());
-    let proxy = Arc::new(Proxy::new(mirrors.clone(), Authorizer::new(upstream), passthrough, Drain::new()));
+    let proxy = Proxy::new(mirrors.clone(), Authorizer::new(upstream), passthrough, Drain::new());
+    let proxy = Arc::new(proxy.admitting(admission.clone()));
     let proxy = ProxyServer::new(proxy, TlsAcceptor::from(tls.config), lifecycle.clone());
     lifecycle.spawn_critical("listener", proxy.run(listener));
     server

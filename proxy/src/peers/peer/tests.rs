@@ -27,6 +27,13 @@ fn peer() -> (Arc<Peer>, Arc<RemoteMirror>) {
     let peer = Arc::new(Peer::new(0, "127.0.0.1:1".parse().unwrap(), dialer));
     peer.state.lock().outgoing = Some(Arc::default());
     let mirror = peer.mirror(&pods(), &Arc::default());
+    hear(&peer, &FromNode::Attached(attached()));
+    mirror.take();
+    said(&peer);
+    (peer, mirror)
+}
+
+fn attached() -> Attached {
     let spec = MirrorSpec {
         resource: pods(),
         kind: "Pod".into(),
@@ -34,11 +41,7 @@ fn peer() -> (Arc<Peer>, Arc<RemoteMirror>) {
         form: JsonForm::BuiltIn,
         schema: Arc::new(ObjectSchema::bare()),
     };
-    let attached = Attached { mirror: number(), spec, facts: None, history: History::FIRST };
-    hear(&peer, &FromNode::Attached(attached));
-    mirror.take();
-    said(&peer);
-    (peer, mirror)
+    Attached { mirror: number(), spec, facts: None, history: History::FIRST }
 }
 
 fn hear(peer: &Peer, message: &FromNode) {
@@ -160,4 +163,14 @@ fn a_node_is_told_of_one_awaited_position_at_a_time() {
     flush(&peer, vec![NodeSaid::History(History::new(1)), to(5)]);
     mirror.reach(ResourceVersion::new(7));
     assert_eq!(awaited(&peer), [7]);
+}
+
+#[test]
+fn a_mirror_that_was_forgotten_before_the_node_carried_it_is_left_to_the_node() {
+    let (peer, mirror) = peer();
+    peer.forget(&pods());
+    assert!(matches!(said(&peer).as_slice(), [ToNode::Detach(told)] if *told == number()));
+    hear(&peer, &FromNode::Attached(attached()));
+    assert!(matches!(said(&peer).as_slice(), [ToNode::Detach(told)] if *told == number()));
+    assert!(mirror.take().is_empty(), "nobody here hears of it");
 }

@@ -31,6 +31,11 @@ impl Ring {
         self.subscribers.remove(&id);
     }
 
+    /// All subscribers are gone.
+    pub fn end(&mut self) {
+        self.subscribers.clear();
+    }
+
     /// What comes next for a subscriber.
     pub fn next(&mut self, id: SubscriberId) -> Next {
         let Some(mut subscriber) = self.subscribers.get(&id).copied() else { return Next::Behind };

@@ -1,4 +1,4 @@
-//! A hub as its clients share it: each has a lease, and with the last one the interest closes.
+//! What a client has of a hub: a share of it, and a wake-up. The hub is open as long as somebody has a share.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use weir_core::ResourceVersion;
 use weir_core::interest::Interest;
 use weir_core::message::InterestEvent;
 
-use super::Fanout;
-use crate::hub::{End, Hub, Read};
+use super::fanout::Fanout;
+use super::{End, Hub, HubBounds, Read};
 use crate::merge::InterestId;
 use crate::shards::Shards;
 
@@ -18,22 +18,31 @@ use crate::shards::Shards;
 pub(super) struct HubCell {
     pub(super) id: InterestId,
     pub(super) interest: Arc<Interest>,
-    pub(super) hub: Mutex<Hub>,
+    hub: Mutex<Hub>,
     /// Counts what was added, so that a client can wait for more.
-    pub(super) added: watch::Sender<u64>,
+    added: watch::Sender<u64>,
 }
 
 /// A client's share of a hub; the interest closes with the last one.
 #[derive(Debug)]
 pub struct Lease {
-    pub(super) fanout: Arc<Fanout>,
-    pub(super) cell: Option<Arc<HubCell>>,
-    pub(super) added: watch::Receiver<u64>,
+    fanout: Arc<Fanout>,
+    cell: Option<Arc<HubCell>>,
+    added: watch::Receiver<u64>,
 }
 
 // === impl HubCell ===
 
 impl HubCell {
+    pub(super) fn new(id: InterestId, interest: Arc<Interest>, after: ResourceVersion) -> Self {
+        let hub = Mutex::new(Hub::new(after, HubBounds::default()));
+        Self { id, interest, hub, added: watch::Sender::new(0) }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.hub.lock().bytes()
+    }
+
     pub(super) fn push(&self, events: Vec<InterestEvent>) {
         self.hub.lock().push(events);
         self.added.send_modify(|count| *count = count.wrapping_add(1));
@@ -48,10 +57,14 @@ impl HubCell {
 // === impl Lease ===
 
 impl Lease {
+    pub(super) fn new(fanout: &Arc<Fanout>, cell: Arc<HubCell>) -> Self {
+        Self { fanout: fanout.clone(), added: cell.added.subscribe(), cell: Some(cell) }
+    }
+
     /// Up to where everything was released. Ask before reading: what is then read to the hub's end covers it.
     pub fn frontier(&self) -> ResourceVersion {
         let Some(cell) = &self.cell else { return ResourceVersion::ZERO };
-        self.fanout.state.lock().merges.frontier_of(cell.id).unwrap_or_default()
+        self.fanout.frontier_of(cell.id)
     }
 
     /// At most `max` events after the cursor.
