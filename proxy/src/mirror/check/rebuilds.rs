@@ -14,6 +14,7 @@ const LONGEST_APART: Duration = Duration::from_secs(3_600);
 #[derive(Debug)]
 pub(super) struct Rebuilds {
     last: Option<Instant>,
+    failed: Option<Instant>,
     apart: Duration,
 }
 
@@ -21,18 +22,20 @@ pub(super) struct Rebuilds {
 
 impl Rebuilds {
     pub(super) fn new() -> Self {
-        Self { last: None, apart: FIRST_APART }
+        Self { last: None, failed: None, apart: FIRST_APART }
     }
 
-    /// Whether it may be built anew now; if so, that counts as done.
+    /// A check has failed. Whether the mirror may be built anew now; if so, that counts as done.
     pub(super) fn take(&mut self) -> bool {
         let now = Instant::now();
-        if let Some(last) = self.last {
-            let since = now.duration_since(last);
-            if since < self.apart {
-                return false;
-            }
-            self.apart = if since >= LONGEST_APART { FIRST_APART } else { LONGEST_APART.min(self.apart * 2) };
+        let since = |then: Option<Instant>| then.map(|then| now.duration_since(then));
+        let failed_before = since(self.failed.replace(now));
+        if failed_before.is_none_or(|before| before >= LONGEST_APART) {
+            self.apart = FIRST_APART;
+        } else if since(self.last).is_some_and(|rebuilt| rebuilt < self.apart) {
+            return false;
+        } else {
+            self.apart = LONGEST_APART.min(self.apart * 2);
         }
         self.last = Some(now);
         true
@@ -43,22 +46,25 @@ impl Rebuilds {
 mod tests {
     use super::*;
 
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    /// The minutes in which a mirror is built anew that fails every minute.
+    async fn rebuilt(rebuilds: &mut Rebuilds, minutes: u32) -> Vec<u32> {
+        let mut rebuilt = Vec::new();
+        for minute in 0..minutes {
+            if rebuilds.take() {
+                rebuilt.push(minute);
+            }
+            tokio::time::advance(MINUTE).await;
+        }
+        rebuilt
+    }
+
     #[tokio::test(start_paused = true)]
     async fn what_fails_again_and_again_is_repaired_ever_more_seldom() {
         let mut rebuilds = Rebuilds::new();
-        let (mut minutes, minute) = (Vec::new(), Duration::from_secs(60));
-        for passed in 0..300 {
-            if rebuilds.take() {
-                minutes.push(passed);
-            }
-            tokio::time::advance(minute).await;
-        }
-        assert_eq!(
-            minutes,
-            [
-                0, 1, 3, 7, 15, 31, 91, 92, 94, 98, 106, 122, 182, 183, 185, 189, 197, 213, 273, 274, 276,
-                280, 288
-            ]
-        );
+        assert_eq!(rebuilt(&mut rebuilds, 250).await, [0, 1, 3, 7, 15, 31, 63, 123, 183, 243]);
+        tokio::time::advance(LONGEST_APART).await;
+        assert_eq!(rebuilt(&mut rebuilds, 6).await, [0, 1, 3], "an hour without a failure");
     }
 }
