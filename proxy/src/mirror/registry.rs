@@ -14,6 +14,7 @@ use weir_shard_node::feed::describe::{self, DescribeError};
 use weir_upstream::{ConnectError, Role, Upstream};
 
 use super::Mirror;
+use super::demand::Demand;
 use super::usage::{InUse, Usage};
 use crate::peers::Peers;
 
@@ -84,6 +85,7 @@ pub struct Mirrors {
     /// How long a mirror goes on that nobody uses.
     pub(super) idle: Duration,
     mirrors: DashMap<GroupVersionResource, Entry>,
+    demand: Demand,
 }
 
 /// One mirror that was begun.
@@ -99,7 +101,7 @@ impl Mirrors {
     /// None yet.
     pub fn new(upstream: Upstream, lifecycle: Lifecycle, (policy, backing): (MirrorPolicy, Backing)) -> Self {
         let (started, idle, mirrors) = (Instant::now(), IDLE_LIMIT, DashMap::new());
-        Self { upstream, lifecycle, policy, backing, started, idle, mirrors }
+        Self { upstream, lifecycle, policy, backing, started, idle, mirrors, demand: Demand::default() }
     }
 
     /// The same with mirrors that go on for so long when nobody uses them.
@@ -148,6 +150,16 @@ impl Mirrors {
     /// Whether the resource may be mirrored.
     pub fn allows(&self, resource: &GroupVersionResource) -> bool {
         self.policy.allows(resource)
+    }
+
+    /// Whether the mirror of a resource was begun, or is named.
+    pub fn is_begun(&self, resource: &GroupVersionResource) -> bool {
+        self.is_named(resource) || self.mirrors.contains_key(resource)
+    }
+
+    /// Takes note of a list of a resource that has no mirror. Whether a mirror would save something.
+    pub fn is_listed_again(&self, resource: &GroupVersionResource) -> bool {
+        self.demand.list(resource)
     }
 
     /// How far the mirror of a resource is; `None` if nobody has asked for one.
