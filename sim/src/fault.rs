@@ -52,7 +52,7 @@ pub enum Fault {
     /// An instance accepts requests and says nothing, or goes on.
     Freeze(InstanceId, Frozen),
     /// Bodies of an instance flow at most at this rate; `None` lifts it.
-    Throttle(InstanceId, Option<u32>),
+    Throttle(InstanceId, Fits, Option<u32>),
 }
 
 /// Whether an instance stands still as a stopped process does.
@@ -105,7 +105,7 @@ pub(crate) struct Rules {
     rules: Vec<Rule>,
     pub(crate) lose_next: Vec<ResourceId>,
     pub(crate) is_frozen: bool,
-    pub(crate) bytes_per_second: Option<u32>,
+    throttled: Option<(Fits, u32)>,
 }
 
 /// Faults in order, each due when the cluster has seen so many events.
@@ -155,6 +155,15 @@ impl Fits {
 impl Rules {
     pub(crate) fn add(&mut self, rule: Rule) {
         self.rules.push(rule);
+    }
+
+    pub(crate) fn throttle(&mut self, fits: Fits, bytes_per_second: Option<u32>) {
+        self.throttled = bytes_per_second.map(|rate| (fits, rate));
+    }
+
+    /// How many bytes of an answer flow in a second, if not all at once.
+    pub(crate) fn bytes_per_second(&self, (verb, resource): (&str, Option<ResourceId>)) -> Option<u32> {
+        self.throttled.as_ref().filter(|(fits, _)| fits.covers(verb, resource)).map(|(_, rate)| *rate)
     }
 
     /// The first effect that `of` accepts among the rules that fit; it is used up by one.

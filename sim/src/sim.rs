@@ -303,7 +303,12 @@ impl InstanceHandle {
 
     /// Lets bodies flow at most at this rate; `None` lifts it.
     pub fn throttle(&self, bytes_per_second: Option<u32>) {
-        self.inject(Fault::Throttle(self.id, bytes_per_second));
+        self.throttle_only(Fits::default(), bytes_per_second);
+    }
+
+    /// The same for answers to requests that fit; all others flow freely.
+    pub fn throttle_only(&self, fits: Fits, bytes_per_second: Option<u32>) {
+        self.inject(Fault::Throttle(self.id, fits, bytes_per_second));
     }
 
     fn inject(&self, fault: Fault) {

@@ -130,6 +130,9 @@ impl Proxy {
             return Err(Status::service_unavailable("a part of this resource is on no shard node now", 1));
         }
         self.admit(request)?;
+        if !self.is_worth_a_mirror(request) {
+            return Ok(Outcome::Pass(Passed::Lone, None));
+        }
         let (mirror, in_use) = match self.mirror(request).await {
             Ok(found) => found,
             Err(other) => return other,
@@ -164,6 +167,20 @@ impl Proxy {
         Ok(())
     }
 
+    /// Whether there is a mirror, or will be for this request. A hash range is answered from one or not at all.
+    fn is_worth_a_mirror(&self, request: &ReadRequest) -> bool {
+        let resource = &request.resource;
+        if self.mirrors.is_begun(resource) || request.names_shards() {
+            return true;
+        }
+        match request.target {
+            Target::Object { .. } => false,
+            Target::Collection { .. } => {
+                request.is_watch() || request.query.has("continue") || self.mirrors.is_listed_again(resource)
+            }
+        }
+    }
+
     /// The mirror, once it answers; what to do without it.
     async fn mirror(&self, request: &ReadRequest) -> Result<(Arc<Mirror>, InUse), Result<Outcome, Status>> {
         let (mut state, in_use) = self.mirrors.begin(&request.resource).await;
@@ -176,7 +193,8 @@ impl Proxy {
             State::Ready(mirror) => Ok((mirror, in_use)),
             State::Refused => Err(Ok(Outcome::Pass(Passed::NotMirrored, None))),
             State::Loading | State::Over => {
-                Err(self.gate.list().map(|place| Outcome::Pass(Passed::Loading, Some(place))))
+                let place = if request.is_watch() { self.gate.watch() } else { self.gate.list() };
+                Err(place.map(|place| Outcome::Pass(Passed::Loading, Some(place))))
             }
         }
     }

@@ -17,6 +17,7 @@ use weir_upstream::{ConnectError, Role, Upstream};
 use super::Mirror;
 use super::check::CHECK_EVERY;
 use super::check::counts::CheckMetrics;
+use super::demand::Demand;
 use super::proofs::ProofMetrics;
 use super::usage::{InUse, Usage};
 use crate::peers::Peers;
@@ -90,6 +91,7 @@ pub struct Mirrors {
     pub(super) counts: (ProofMetrics, CheckMetrics),
     pub(super) check_every: Duration,
     mirrors: DashMap<GroupVersionResource, Entry>,
+    demand: Demand,
 }
 
 /// One mirror that was begun.
@@ -114,6 +116,7 @@ impl Mirrors {
             counts: Default::default(),
             check_every: CHECK_EVERY,
             mirrors: DashMap::new(),
+            demand: Demand::default(),
         }
     }
 
@@ -176,6 +179,16 @@ impl Mirrors {
     /// Whether the resource may be mirrored.
     pub fn allows(&self, resource: &GroupVersionResource) -> bool {
         self.policy.allows(resource)
+    }
+
+    /// Whether the mirror of a resource was begun, or is named.
+    pub fn is_begun(&self, resource: &GroupVersionResource) -> bool {
+        self.is_named(resource) || self.mirrors.contains_key(resource)
+    }
+
+    /// Takes note of a list of a resource that has no mirror. Whether a mirror would save something.
+    pub fn is_listed_again(&self, resource: &GroupVersionResource) -> bool {
+        self.demand.list(resource)
     }
 
     /// How far the mirror of a resource is; `None` if nobody has asked for one.

@@ -10,6 +10,8 @@ pub enum Passed {
     Upgrade,
     /// The resource has no mirror, and by policy gets none.
     NotMirrored,
+    /// The resource has no mirror, and for this request alone none is begun.
+    Lone,
     /// The mirror is not ready yet.
     Loading,
     /// The answer is wanted in an encoding, or as a transformation, that the mirror does not hold.
@@ -42,6 +44,7 @@ impl Passed {
             Self::NotARead => "passed; not a read of objects",
             Self::Upgrade => "passed; upgrade",
             Self::NotMirrored => "passed; not mirrored",
+            Self::Lone => "passed; lone request",
             Self::Loading => "passed; mirror is loading",
             Self::Encoding => "passed; encoding",
             Self::Options => "passed; options",

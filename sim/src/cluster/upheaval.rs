@@ -32,7 +32,7 @@ impl Cluster {
             Fault::AddDefault { resource, path, value } => self.add_default(resource, (&path, &value)),
             Fault::Rule(id, rule) => self.rules[id.0].add(rule),
             Fault::Freeze(id, frozen) => self.rules[id.0].is_frozen = frozen == Frozen::Yes,
-            Fault::Throttle(id, rate) => self.rules[id.0].bytes_per_second = rate,
+            Fault::Throttle(id, fits, rate) => self.rules[id.0].throttle(fits, rate),
         }
     }
 

@@ -81,7 +81,7 @@ pub(super) async fn answer(
         let rules = cluster.rules(id);
         let fault = rules.take(asked, respond::refusal);
         let truncate_at = rules.take(asked, respond::truncation);
-        let flow = Flow { bytes_per_second: rules.bytes_per_second, truncate_at };
+        let flow = Flow { bytes_per_second: rules.bytes_per_second(asked), truncate_at };
         (fault, flow, Common::new(&parts, &query, warning))
     });
     let answer = match (fault, user) {

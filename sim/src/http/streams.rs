@@ -68,7 +68,7 @@ pub(super) async fn watch(call: ResourceCall, options: Options) -> Result<Answer
     let asked = ("watch", Some(call.resource));
     let (end, rate) = sim.ask(|cluster| {
         let rules = cluster.rules(id);
-        (rules.take(asked, Effect::end).unwrap_or(EndAfter::Never), rules.bytes_per_second)
+        (rules.take(asked, Effect::end).unwrap_or(EndAfter::Never), rules.bytes_per_second(asked))
     });
     let length = match timeout {
         WatchTimeout::After(length) => length,

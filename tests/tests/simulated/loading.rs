@@ -5,8 +5,8 @@ use futures_util::future::join_all;
 
 use crate::client::header;
 use crate::stream::Event;
-use crate::truth::Choice;
-use crate::world::World;
+use crate::truth::{Choice, Collection};
+use crate::world::{BOB, World};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rf02_a_kind_that_nobody_asked_for_yet_answers_at_once() {
@@ -46,6 +46,8 @@ async fn rf01_while_a_mirror_loads_few_requests_reach_upstream() {
     })
     .await;
     let path = Choice::all(&world.collection("pods")).path("resourceVersion=0");
+    let lone = world.client.open(&path).await;
+    assert_eq!(header(&lone.headers, "weir-answered-by"), "passed; lone request");
     let mut held = Vec::new();
     for _ in 0..8 {
         let answer = world.client.open(&path).await;
@@ -62,6 +64,29 @@ async fn rf01_while_a_mirror_loads_few_requests_reach_upstream() {
     held.pop();
     let other = world.client.open(&path).await;
     assert_eq!(other.code, 200, "a place that was given back is there for others");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_asked_for_once_is_upstreams_and_what_is_asked_for_again_is_mirrored() {
+    let world = World::with(115, |settings| settings.mirrors = Vec::new()).await;
+    let (pods, maps) = (world.collection("pods"), world.collection("configmaps"));
+    let is_begun = |collection: &Collection| world.mirrors.is_begun(collection.gvr());
+    for path in ["/api/v1/namespaces/team-0/configmaps/settings-0?resourceVersion=0"; 3] {
+        assert_eq!(world.client.get(path).await.answered_by(), "passed; lone request");
+    }
+    let list = Choice::all(&maps).path("");
+    assert_eq!(world.client.get(&list).await.answered_by(), "passed; lone request");
+    world.client.with_token(BOB).get(&list).await.refused(403, "Forbidden");
+    assert!(!is_begun(&maps), "who may not read begins nothing");
+    let page = world.client.get(&Choice::all(&pods).path("limit=2")).await;
+    assert_eq!(page.answered_by(), "passed; lone request");
+    let token = page.json()["metadata"]["continue"].as_str().unwrap().to_owned();
+    assert!(!is_begun(&pods));
+    world.client.get(&Choice::all(&pods).path(&format!("limit=2&continue={token}"))).await;
+    assert!(is_begun(&pods), "a page behind the first one");
+    world.client.get(&list).await;
+    assert!(is_begun(&maps), "the second list");
+    world.mirrored(&list).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
