@@ -240,6 +240,15 @@ func (l *load) assertAcknowledged(t *testing.T) {
 	}
 }
 
+// delivered is how many events watchers were given.
+func (l *load) delivered() int {
+	sum := 0
+	for _, w := range l.watchers {
+		sum += w.snapshot().Delivered
+	}
+	return sum
+}
+
 // relists is how often clients were told to list again.
 func (l *load) relists() int {
 	sum := 0

@@ -27,6 +27,9 @@ func schedule(random *rand.Rand, n int) []injection {
 	return all
 }
 
+// manyEvents are delivered in the long mode: a loss that is rarer than a fault shows only among many.
+const manyEvents = 10_000_000
+
 // number reads a setting of the environment.
 func number(t testing.TB, name string, otherwise uint64) uint64 {
 	t.Helper()
@@ -49,7 +52,7 @@ func TestRF03_FaultsCostNoClientAnything(t *testing.T) {
 	ordinary, p := uint64(50), gentle
 	p.returns = true
 	if isLong() {
-		ordinary, p.writesPerSecond, p.watchersOfEach = 1000, 100, 6
+		ordinary, p.writesPerSecond, p.watchersOfEach = 1000, 100, 9
 	}
 	n := int(number(t, "WEIR_FAULTS", ordinary))
 	t.Logf("seed %d, %d faults", seed, n)
@@ -77,6 +80,14 @@ func TestRF03_FaultsCostNoClientAnything(t *testing.T) {
 		if after := l.relists(); after > relists {
 			t.Errorf("fault %d, %s (%s): %d clients were told to list again", i, one.name, what, after-relists)
 		}
+	}
+	if isLong() && n >= 1000 {
+		eventually(t, "so many events are delivered", time.Hour, func() error {
+			if count := l.delivered(); count < manyEvents {
+				return fmt.Errorf("%d of %d", count, manyEvents)
+			}
+			return nil
+		})
 	}
 	l.finish(t)
 	l.assertNoRelist(t)
