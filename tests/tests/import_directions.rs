@@ -55,6 +55,7 @@ const FLOWS: [(&str, Flow); 2] = [
         &[
             ("store", &[]),
             ("node", &["store"]),
+            ("memory", &["store", "node"]),
             ("feed", &[]),
             ("refusal", &[]),
             ("nodes", &[]),
@@ -62,7 +63,7 @@ const FLOWS: [(&str, Flow); 2] = [
             ("subscriber", &["feed", "node"]),
             ("warm", &["store", "node", "nodes"]),
             ("remote", &["feed", "feeds", "refusal", "node", "nodes", "subscriber", "warm"]),
-            ("host", &["feed", "feeds", "node", "nodes", "remote"]),
+            ("host", &["feed", "feeds", "memory", "node", "nodes", "remote"]),
             ("rpc", &["feed", "feeds", "refusal", "node", "host"]),
         ],
     ),
