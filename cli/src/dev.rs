@@ -23,6 +23,9 @@ use crate::serve::here;
 /// Events that the simulated cluster keeps: some minutes of its changes.
 const KEPT_EVENTS: usize = 50_000;
 
+/// The kinds of a simulated cluster.
+const SIMULATED: [&str; 4] = ["pods", "nodes", "configmaps", "gauges.metering.weir.test"];
+
 /// Arguments of `weir dev`.
 #[derive(Debug, Args)]
 pub(crate) struct DevArguments {
@@ -66,7 +69,8 @@ enum Front {
 }
 
 /// Serves until told to stop.
-pub(crate) async fn dev(arguments: DevArguments) -> Result<(), Fault> {
+pub(crate) async fn dev(mut arguments: DevArguments) -> Result<(), Fault> {
+    arguments.mirror_the_simulated();
     let process = Process::begin("dev", &arguments.listen.common)?;
     let front = match &arguments.kubeconfig {
         Some(_) => Front::Real,
@@ -114,6 +118,15 @@ pub(crate) async fn dev(arguments: DevArguments) -> Result<(), Fault> {
 // === impl DevArguments ===
 
 impl DevArguments {
+    /// What a simulated cluster has is mirrored from the beginning, so that the first command of a new user shows it; a lone
+    /// list would be passed through.
+    fn mirror_the_simulated(&mut self) {
+        let mirror = &mut self.listen.common.mirror;
+        if self.kubeconfig.is_none() && mirror.is_empty() {
+            *mirror = SIMULATED.map(str::to_owned).into();
+        }
+    }
+
     /// Starts a simulated cluster.
     async fn simulate(&self) -> Result<Front, Fault> {
         let sim = self.simulation();
