@@ -1,34 +1,20 @@
-//! One mirror on one node of another process: what the session says of it waits here for the mirror's fan-out, and what is
-//! asked about snapshot and log goes over the other connection.
-//!
-//! Questions are asked in pieces of bounded size and read to their end at once: a client that reads slowly holds no stream
-//! open, and so no part of the connection's window that other lists need.
+//! One mirror on one node of another process: what the session says of it waits here for the mirror's fan-out.
+
+mod questions;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
-use tracing::debug;
-use weir_core::message::{
-    self, CountRequest, FromNode, InterestEvent, LogRequest, SnapshotChunk, SnapshotRequest, ToNode,
-    Unanswered,
-};
+use weir_core::message::{self, FromNode, ToNode};
 use weir_core::mirror::{MirrorFacts, MirrorSpec};
-use weir_core::object::ObjectSchema;
-use weir_core::statement::Statement;
 use weir_core::window::Window;
 use weir_core::{GroupVersionResource, History, ResourceVersion, SlotSet};
-use weir_proto::read::{Count, CountAnswer, List, ListAnswer, Log, LogAnswer};
 use weir_proto::session::{self, Attached, MirrorNumber, Names, Open, Registration, Unmirrored};
-use weir_proto::{ProtocolError, wire};
 
 use super::names::{NameSets, Translated};
 use super::peer::Peer;
-
-/// How long an answer about snapshot or log may take. A node that hangs is left sooner, by its session.
-const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
 /// What a node says, and what becomes of its session, in order.
 #[derive(Clone, Debug)]
@@ -285,89 +271,8 @@ impl RemoteMirror {
     pub(super) fn wake(&self) {
         self.wake.notify_one();
     }
-
-    pub(crate) async fn snapshot(&self, request: &SnapshotRequest) -> Result<SnapshotChunk, Unanswered> {
-        let table = self.spec.borrow().clone().ok_or(Unanswered::Empty)?;
-        let list =
-            List::of(&self.resource, request, table.schema.table()).map_err(|error| self.lost(&error))?;
-        self.within(async {
-            let mut client = self.peer()?.bulk().await.map_err(|error| self.lost(&error))?;
-            let answer = client.list(wire::List::from(&list)).await.map_err(|error| self.lost(&error))?;
-            let mut pieces = answer.into_inner();
-            let mut whole = SnapshotChunk { objects: Vec::new(), next: None };
-            while let Some(piece) = pieces.message().await.map_err(|error| self.lost(&error))? {
-                let piece =
-                    ListAnswer::read(piece, &ObjectSchema::bare()).map_err(|error| self.lost(&error))?;
-                match piece {
-                    ListAnswer::Unanswered(unanswered) => return Err(unanswered),
-                    ListAnswer::Chunk(SnapshotChunk { objects, next }) => {
-                        whole.objects.extend(objects);
-                        whole.next = next;
-                    }
-                }
-                if whole.next.is_none() || whole.objects.len() >= request.max_objects {
-                    return Ok(whole);
-                }
-            }
-            // Cut short: what came is good as far as it goes, but nothing says where that is unless a piece did.
-            if whole.next.is_some() { Ok(whole) } else { Err(Unanswered::Empty) }
-        })
-        .await
-    }
-
-    pub(crate) async fn log(&self, request: &LogRequest) -> Result<Statement<InterestEvent>, Unanswered> {
-        let table = self.spec.borrow().clone().ok_or(Unanswered::Empty)?;
-        let log =
-            Log::of(&self.resource, request, table.schema.table()).map_err(|error| self.lost(&error))?;
-        self.within(async {
-            let mut client = self.peer()?.bulk().await.map_err(|error| self.lost(&error))?;
-            let answer = client.log(wire::Log::from(&log)).await.map_err(|error| self.lost(&error))?;
-            let first = answer.into_inner().message().await.map_err(|error| self.lost(&error))?;
-            let first = first.ok_or(Unanswered::Empty)?;
-            match LogAnswer::read(first, &ObjectSchema::bare()).map_err(|error| self.lost(&error))? {
-                LogAnswer::Unanswered(unanswered) => Err(unanswered),
-                LogAnswer::Statement { range, statement } => {
-                    let is_asked = range.mirror == self.resource && range.slots == request.slots;
-                    if is_asked { Ok(statement) } else { Err(self.lost(&ProtocolError::Invalid("range"))) }
-                }
-            }
-        })
-        .await
-    }
-
-    pub(crate) async fn count(&self, request: &CountRequest) -> Result<usize, Unanswered> {
-        let count = Count::of(&self.resource, request);
-        self.within(async {
-            let mut client = self.peer()?.bulk().await.map_err(|error| self.lost(&error))?;
-            let answer = client.count(wire::Count::from(&count)).await.map_err(|error| self.lost(&error))?;
-            match CountAnswer::try_from(answer.into_inner()).map_err(|error| self.lost(&error))? {
-                CountAnswer::Count(count) => Ok(usize::try_from(count).unwrap_or(usize::MAX)),
-                CountAnswer::Unanswered(unanswered) => Err(unanswered),
-            }
-        })
-        .await
-    }
-
-    fn peer(&self) -> Result<Arc<Peer>, Unanswered> {
-        self.peer.upgrade().ok_or(Unanswered::Empty)
-    }
-
-    /// The answer of a node whose session stands; one that hangs is lost with it.
-    async fn within<T>(&self, answer: impl Future<Output = Result<T, Unanswered>>) -> Result<T, Unanswered> {
-        let peer = self.peer()?;
-        tokio::select! {
-            biased;
-            () = peer.lost() => Err(Unanswered::Empty),
-            answer = tokio::time::timeout(ANSWER_LIMIT, answer) => answer.unwrap_or(Err(Unanswered::Empty)),
-        }
-    }
-
-    /// A node that cannot be asked answers as one that holds nothing: somebody else is asked.
-    fn lost(&self, error: &(dyn std::error::Error + 'static)) -> Unanswered {
-        debug!(error, resource = %self.resource, "no answer from a node");
-        Unanswered::Empty
-    }
 }
+
 // === impl State ===
 
 impl State {
