@@ -2,7 +2,8 @@
 //! say nothing about each other.
 //!
 //! Processes learn of a restore at different times, so the number counts the restores that are known of: who hears of a
-//! higher one drops what it has. What was told of a history and found false ends it too, as if upstream had been restored. Equal numbers mean the same history as far as anybody knows, not that it was compared.
+//! higher one drops what it has. What was told of a history and found false ends it too, as if upstream had been restored.
+//! Equal numbers mean the same history as far as anybody knows, not that it was compared.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! Limits that the system sets the process: open files, and memory. Every client connection is a descriptor, and the usual soft limit of 1,024 is
-//! there for programs that use `select`; weir takes what the hard limit allows.
+//! Limits that the system sets the process: open files, and memory. Every client connection is a descriptor, and the usual
+//! soft limit of 1,024 is there for programs that use `select`; weir takes what the hard limit allows.
 
 use std::io;
 

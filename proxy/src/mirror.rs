@@ -1,6 +1,6 @@
 //! One mirror as the proxy sees it, and the registry of all of them. A mirror starts when it is named in the configuration,
-//! or after an authorized request that it would serve and where it saves something; it can answer once every shard holds a list. It ends when nobody has
-//! used it for long, or when upstream no longer serves its resource.
+//! or after an authorized request that it would serve and where it saves something; it can answer once every shard holds a
+//! list. It ends when nobody has used it for long, or when upstream no longer serves its resource.
 
 pub mod check;
 mod demand;

@@ -87,10 +87,9 @@ impl Proxy {
                 let answer = self.passthrough.forward(Request::from_parts(parts, body), why).await;
                 let (parts, body) = answer.into_parts();
                 let framing = Framing::of(&parts).filter(|_| is_watch);
-                let body = match (framing, place) {
-                    (Some(framing), place) => passed_watch::watch(body, framing, (self.drain.turn(), place)),
-                    (None, Some(place)) => ProxyBody::held(body, place),
-                    (None, None) => ProxyBody::Passed(body),
+                let body = match framing {
+                    Some(framing) => passed_watch::watch(body, framing, (self.drain.turn(), place)),
+                    None => ProxyBody::Passed(body, place),
                 };
                 Response::from_parts(parts, body)
             }
@@ -210,7 +209,11 @@ impl Proxy {
         let Ok(uri) = format!("{}?{query}", parts.uri.path()).parse::<Uri>() else { return busy };
         parts.uri = uri;
         let answer = self.passthrough.forward(Request::from_parts(parts, body), Passed::NoPermit).await;
-        if answer.status().is_client_error() { answer.map(ProxyBody::Passed) } else { busy }
+        if answer.status().is_client_error() {
+            answer.map(|body| ProxyBody::Passed(body, None))
+        } else {
+            busy
+        }
     }
 }
 

@@ -29,14 +29,10 @@ pub type DataStream = Pin<Box<dyn Stream<Item = Result<Segments, BoxError>> + Se
 pub enum ProxyBody {
     /// All of it.
     Full(Option<Bytes>),
-    /// Made while it is sent; an error aborts the answer visibly.
-    Stream(DataStream),
-    /// The same of a mirror, which is in use until it has ended.
-    Mirrored(DataStream, InUse),
-    /// Upstream's.
-    Passed(PassedBody),
-    /// Upstream's, with a place in the gate until it has ended.
-    Held(PassedBody, Place),
+    /// Made while it is sent; an error aborts the answer visibly. The mirror that it is of is in use until it has ended.
+    Stream(DataStream, Option<InUse>),
+    /// Upstream's, and a place in the gate until it has ended.
+    Passed(PassedBody, Option<Place>),
 }
 
 // === impl Segments ===
@@ -144,20 +140,15 @@ impl ProxyBody {
         Self::Full(Some(bytes.into()))
     }
 
-    /// Upstream's body, for which a place in the gate is kept.
-    pub fn held(body: PassedBody, place: Place) -> Self {
-        Self::Held(body, place)
-    }
-
     /// A body made while it is sent.
     pub fn stream(stream: impl Stream<Item = Result<Segments, BoxError>> + Send + 'static) -> Self {
-        Self::Stream(Box::pin(stream))
+        Self::Stream(Box::pin(stream), None)
     }
 
     /// The body of an answer from a mirror.
     pub fn of_mirror(self, in_use: InUse) -> Self {
         match self {
-            Self::Stream(stream) => Self::Mirrored(stream, in_use),
+            Self::Stream(stream, _) => Self::Stream(stream, Some(in_use)),
             other => other,
         }
     }
@@ -173,10 +164,8 @@ impl Body for ProxyBody {
     ) -> Poll<Option<Result<Frame<Segments>, BoxError>>> {
         match self.get_mut() {
             Self::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes.into())))),
-            Self::Stream(stream) | Self::Mirrored(stream, _) => {
-                stream.as_mut().poll_next(context).map_ok(Frame::data)
-            }
-            Self::Passed(body) | Self::Held(body, _) => {
+            Self::Stream(stream, _) => stream.as_mut().poll_next(context).map_ok(Frame::data),
+            Self::Passed(body, _) => {
                 let frame = Pin::new(body).poll_frame(context);
                 frame.map_ok(|frame| frame.map_data(Segments::from)).map_err(Into::into)
             }
@@ -186,16 +175,16 @@ impl Body for ProxyBody {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Full(bytes) => bytes.as_ref().is_none_or(Bytes::is_empty),
-            Self::Stream(_) | Self::Mirrored(..) => false,
-            Self::Passed(body) | Self::Held(body, _) => body.is_end_stream(),
+            Self::Stream(..) => false,
+            Self::Passed(body, _) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
-            Self::Stream(_) | Self::Mirrored(..) => SizeHint::default(),
-            Self::Passed(body) | Self::Held(body, _) => body.size_hint(),
+            Self::Stream(..) => SizeHint::default(),
+            Self::Passed(body, _) => body.size_hint(),
         }
     }
 }

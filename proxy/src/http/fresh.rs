@@ -75,16 +75,15 @@ pub async fn reach(
     freshness: Freshness,
     otherwise: Otherwise,
 ) -> Result<Fresh, NotFresh> {
-    let needs_proof = match freshness {
-        Freshness::Any => false,
-        Freshness::NotOlderThan(wanted) => mirror.newest().is_none_or(|newest| newest < wanted),
-        Freshness::Consistent => true,
-    };
-    if !needs_proof {
-        return newest(mirror).await;
-    }
     let (began, pace) = (Instant::now(), mirror.fanout().pace());
-    let reached = become_fresh(mirror, namespace, freshness, otherwise).await;
+    let reached = match freshness {
+        Freshness::Any => return newest(mirror).await,
+        Freshness::NotOlderThan(wanted) if mirror.newest().is_some_and(|newest| newest >= wanted) => {
+            return newest(mirror).await;
+        }
+        Freshness::NotOlderThan(wanted) => become_as_new_as(mirror, namespace, wanted).await,
+        Freshness::Consistent => become_consistent(mirror, namespace, otherwise).await,
+    };
     let outcome = match &reached {
         Ok(fresh) => fresh.proof.map(Outcome::Proved),
         Err(NotFresh::Pass(_)) => Some(Outcome::Passed),
@@ -96,33 +95,32 @@ pub async fn reach(
     reached
 }
 
-async fn become_fresh(
+async fn become_as_new_as(
     mirror: &Mirror,
     namespace: Option<&Arc<str>>,
-    freshness: Freshness,
+    wanted: ResourceVersion,
+) -> Result<Fresh, NotFresh> {
+    tokio::select! {
+        biased;
+        reached = come_to(mirror, wanted) => {
+            reached?;
+            Ok(newest(mirror).await?.proved_by(Proof::CatchUp))
+        }
+        fresh = by_comparison(mirror, namespace, wanted) => Ok(fresh),
+    }
+}
+
+async fn become_consistent(
+    mirror: &Mirror,
+    namespace: Option<&Arc<str>>,
     otherwise: Otherwise,
 ) -> Result<Fresh, NotFresh> {
-    match freshness {
-        Freshness::Any => newest(mirror).await,
-        Freshness::NotOlderThan(wanted) => {
-            tokio::select! {
-                biased;
-                reached = come_to(mirror, wanted) => match reached {
-                    Ok(()) => Ok(newest(mirror).await?.proved_by(Proof::CatchUp)),
-                    Err(not_fresh) => Err(not_fresh),
-                },
-                fresh = by_comparison(mirror, namespace, wanted) => Ok(fresh),
-            }
-        }
-        Freshness::Consistent => {
-            let limit = match otherwise {
-                Otherwise::Upstream => PROOF_LIMIT,
-                Otherwise::Nobody => REVISION_LIMIT,
-            };
-            let proved = timeout_at(Instant::now() + limit, prove(mirror, namespace)).await;
-            proved.ok().flatten().ok_or_else(|| unproved(otherwise))
-        }
-    }
+    let limit = match otherwise {
+        Otherwise::Upstream => PROOF_LIMIT,
+        Otherwise::Nobody => REVISION_LIMIT,
+    };
+    let proved = timeout_at(Instant::now() + limit, prove(mirror, namespace)).await;
+    proved.ok().flatten().ok_or_else(|| unproved(otherwise))
 }
 
 /// Whether upstream has come to a revision beyond the mirror's; `None` where that cannot be known in time. What an answer of

@@ -124,6 +124,7 @@ impl RemoteFeed {
         }
         None
     }
+
     /// Nodes may follow different feeds, so all are told. One without a feed has nothing to drop.
     async fn doubt(&self, history: History) {
         let prove = Prove { doubted: Some(history), ..self.question() };

@@ -183,7 +183,7 @@ impl Mirrors {
 
     /// Whether the mirror of a resource was begun, or is named.
     pub fn is_begun(&self, resource: &GroupVersionResource) -> bool {
-        self.is_named(resource) || self.mirrors.contains_key(resource)
+        self.mirrors.contains_key(resource) || self.is_named(resource)
     }
 
     /// Takes note of a list of a resource that has no mirror. Whether a mirror would save something.
@@ -211,6 +211,9 @@ impl Mirrors {
     }
 
     fn enter(self: &Arc<Self>, resource: &GroupVersionResource) -> Entry {
+        if let Some(entry) = self.mirrors.get(resource) {
+            return entry.clone();
+        }
         let mut is_new = false;
         let entry = self.mirrors.entry(resource.clone()).or_insert_with(|| {
             is_new = true;

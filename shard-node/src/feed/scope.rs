@@ -1,6 +1,6 @@
 //! What a namespace, or a small collection, holds at upstream now: the keys, uids and resourceVersions of its objects,
-//! read as one metadata-only list, or digests of their bytes too, read as one list of whole objects. A mirror that holds exactly these *is* at that revision for the scope, whether or not
-//! its frontier has come there.
+//! read as one metadata-only list, or digests of their bytes too, read as one list of whole objects. A mirror that holds
+//! exactly these *is* at that revision for the scope, whether or not its frontier has come there.
 //!
 //! Equal content does not mean an equal log: an object created and deleted in between leaves no trace here, and its two
 //! events are still to come. So a comparison never moves a frontier.

@@ -1,5 +1,5 @@
-//! What a process gives up that has the shards too, and what its clients notice. The limit is looked at when a test says so; that it is looked at
-//! every second, and what a shard node gives up, is tested where it is made.
+//! What a process gives up that has the shards too, and what its clients notice. The limit is looked at when a test says so;
+//! that it is looked at every second, and what a shard node gives up, is tested where it is made.
 
 use weir_shard_node::memory::Holder;
 
