@@ -66,10 +66,14 @@ pub(crate) struct Process {
     clients: OnceLock<(Drain, Duration)>,
 }
 
-/// Runs a command on a runtime of as many threads as there are cores.
+/// Runs a command on a runtime of as many threads as there are cores. What is left on other threads at its end is not waited for:
+/// one that reads the standard input may do so for ever.
 pub(crate) fn block_on(command: impl Future<Output = Result<(), Fault>>) -> Result<(), Fault> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    runtime.map_err(|error| Fault::failed("start the runtime", error))?.block_on(command)
+    let runtime = runtime.map_err(|error| Fault::failed("start the runtime", error))?;
+    let result = runtime.block_on(command);
+    runtime.shutdown_background();
+    result
 }
 
 // === impl ListenArguments ===

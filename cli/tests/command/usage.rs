@@ -2,6 +2,7 @@
 //! needs an upstream; where a file is at fault, weir must say so before it tries to reach one.
 
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::time::Duration;
 
 use assert_cmd::Command;
@@ -173,4 +174,25 @@ fn a_place_to_listen_or_a_certificate_that_cannot_be_had_is_named() {
     refused(&serve(&none), &["/nonexistent/a.crt"]);
     let unwritable = ["--listen", "127.0.0.1:0", "--write-kubeconfig", "/nonexistent/there"];
     refused(&serve(&unwritable), &["--write-kubeconfig"]);
+}
+
+#[test]
+fn a_fault_is_said_at_once_by_a_process_that_ends_with_its_standard_input() {
+    let directory = Directory::new("pipe");
+    let from = directory.write("kubeconfig", &kubeconfig("{token: t}"));
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin("weir"))
+        .args(["serve", "--kubeconfig", &from, "--listen", &address, "--until-stdin-ends"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It stays open until the process has ended by itself; if it does not, dropping it ends the process.
+    let _stdin = child.stdin.take();
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || tell.send(child.wait_with_output()));
+    let output = told.recv_timeout(Duration::from_secs(60)).expect("it ends").unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(2) && said.contains(&address), "{said}");
 }
