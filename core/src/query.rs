@@ -89,6 +89,11 @@ impl Query {
     }
 }
 
+/// A text as the name or value of a pair.
+pub fn escape(text: &str) -> String {
+    percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
+}
+
 /// Whether two hex digits follow every `%`.
 fn is_well_escaped(text: &str) -> bool {
     let bytes = text.as_bytes();
@@ -171,7 +176,6 @@ mod tests {
 
         #[test]
         fn escaped_text_comes_back(name in "\\PC{1,10}", value in any::<String>()) {
-            let escape = |text: &str| percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string();
             let query = Query::parse(&format!("{}={}", escape(&name), escape(&value)));
             prop_assert_eq!(query.pairs().collect::<Vec<_>>(), [(name.as_str(), value.as_str())]);
         }

@@ -16,7 +16,7 @@ use std::{
     sync::Arc,
 };
 
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tracing::debug;
@@ -80,6 +80,23 @@ impl Passthrough {
         response
     }
 
+    /// Reads for a client what it did not ask for in these words: with its credentials and under its name, in JSON.
+    pub async fn read_for(&self, client: &Parts, path: &str) -> Result<Response<PassedBody>, Status> {
+        let none = RequestBody::new(http_body_util::Empty::new().map_err(Into::into));
+        let mut request = Request::new(none);
+        *request.uri_mut() = path.parse().map_err(|_| Status::bad_request("the request has no path"))?;
+        for name in [header::AUTHORIZATION, header::USER_AGENT, header::VIA] {
+            let values = client.headers.get_all(&name).into_iter().cloned();
+            for value in values {
+                request.headers_mut().append(&name, value);
+            }
+        }
+        request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static("application/json"));
+        let affinity = self.affinity(&request);
+        let answer = self.upstream.forward(self.outgoing(request), affinity).await;
+        Ok(answer.map_err(|error| unanswered(&error, true))?.map(PassedBody::from))
+    }
+
     /// What must not reach upstream.
     fn refuse(&self, request: &Request<Incoming>) -> Option<Status> {
         if request.method() == Method::CONNECT {
@@ -96,7 +113,7 @@ impl Passthrough {
     async fn exchange(&self, request: Request<Incoming>) -> Result<Response<PassedBody>, Status> {
         let is_read = request.method() == Method::GET || request.method() == Method::HEAD;
         let affinity = self.affinity(&request);
-        let request = self.outgoing(request);
+        let request = self.outgoing(request.map(|body| body.map_err(Into::into).boxed_unsync()));
         let answer = self.upstream.forward(request, affinity).await;
         let mut response = answer.map_err(|error| unanswered(&error, is_read))?;
         headers::remove_hop_by_hop(response.headers_mut());
@@ -107,7 +124,7 @@ impl Passthrough {
         let client = hyper::upgrade::on(&mut request);
         let protocol = request.headers().get(header::UPGRADE).cloned();
         let affinity = self.affinity(&request);
-        let mut request = self.outgoing(request);
+        let mut request = self.outgoing(request.map(|body| body.map_err(Into::into).boxed_unsync()));
         headers::set_upgrade(request.headers_mut(), protocol);
         // It asks for a tunnel, so sending it twice may start something twice, whatever its method.
         let answer = self.upstream.upgrade(request, affinity).await;
@@ -126,9 +143,8 @@ impl Passthrough {
         Ok(response.map(PassedBody::from))
     }
 
-    fn outgoing(&self, request: Request<Incoming>) -> Request<RequestBody> {
+    fn outgoing(&self, mut request: Request<RequestBody>) -> Request<RequestBody> {
         let version = request.version();
-        let mut request = request.map(|body| body.map_err(Into::into).boxed_unsync());
         headers::remove_hop_by_hop(request.headers_mut());
         headers::remove_foreign_identity(request.headers_mut());
         // The client has been told to go on by the time its body is read here.
@@ -139,7 +155,7 @@ impl Passthrough {
     }
 
     /// One client stays on one instance, also where it has many connections.
-    fn affinity(&self, request: &Request<Incoming>) -> Affinity {
+    fn affinity<B>(&self, request: &Request<B>) -> Affinity {
         if let Some(affinity) = request.extensions().get::<Affinity>() {
             return *affinity;
         }

@@ -51,6 +51,8 @@ pub enum Fault {
     Rule(InstanceId, Rule),
     /// An instance accepts requests and says nothing, or goes on.
     Freeze(InstanceId, Frozen),
+    /// The watches of a collection say nothing at an instance, whatever it knows, or go on.
+    Mute(InstanceId, ResourceId, Frozen),
     /// Bodies of an instance flow at most at this rate; `None` lifts it.
     Throttle(InstanceId, Fits, Option<u32>),
 }
@@ -105,6 +107,7 @@ pub(crate) struct Rules {
     rules: Vec<Rule>,
     pub(crate) lose_next: Vec<ResourceId>,
     pub(crate) is_frozen: bool,
+    pub(crate) muted: Vec<ResourceId>,
     throttled: Option<(Fits, u32)>,
 }
 

@@ -254,6 +254,16 @@ impl InstanceHandle {
         self.inject(Fault::Freeze(self.id, Frozen::No));
     }
 
+    /// Lets its watches of a collection say nothing; it answers everything else.
+    pub fn mute(&self, resource: ResourceId) {
+        self.inject(Fault::Mute(self.id, resource, Frozen::Yes));
+    }
+
+    /// Lets them go on.
+    pub fn unmute(&self, resource: ResourceId) {
+        self.inject(Fault::Mute(self.id, resource, Frozen::No));
+    }
+
     /// Starts it anew: its streams end and its watch history begins at the present.
     pub fn restart(&self) {
         self.inject(Fault::Restart(self.id));

@@ -16,9 +16,9 @@ use weir_shard_node::memory::{Admission, Refused};
 
 use super::body::ProxyBody;
 use super::fail;
-use super::gate::Gate;
+use super::gate::{Gate, Size};
 use super::passed_watch::{self, Framing};
-use super::reading::{Outcome, Reading};
+use super::reading::{Others, Outcome, Reading};
 use super::request::{ReadRequest, Target, shards_unserved};
 use crate::auth::{Authorizer, NoPermit};
 use crate::drain::Drain;
@@ -143,13 +143,13 @@ impl Proxy {
         let Some(is_pretty) = request.json(parts, family) else {
             return Ok(Outcome::Pass(Passed::Encoding, None));
         };
-        let (gate, drain) = (&self.gate, &self.drain);
-        let reading = Reading { permit, mirror: &mirror, request, is_pretty, gate, drain, in_use: &in_use };
+        let others = Others { gate: &self.gate, drain: &self.drain, passthrough: &self.passthrough };
+        let reading = Reading { permit, mirror: &mirror, request, parts, is_pretty, others, in_use: &in_use };
         if request.is_watch() {
-            return Ok(reading.answer(parts).await);
+            return Ok(reading.answer().await);
         }
         let limit = request_timeout(&request.query, REQUEST_LIMIT)?;
-        let answer = tokio::time::timeout(limit, reading.answer(parts)).await;
+        let answer = tokio::time::timeout(limit, reading.answer()).await;
         Ok(answer.unwrap_or_else(|_| Outcome::Answer(Box::new(fail::over_deadline()))))
     }
 
@@ -185,14 +185,14 @@ impl Proxy {
         let (mut state, in_use) = self.mirrors.begin(&request.resource).await;
         if request.is_watch() || request.names_shards() {
             let loaded = tokio::time::timeout(LOADING_LIMIT, loaded(&mut state)).await;
-            loaded.map_err(|_| Err(fail::busy("the mirror of this resource is loading")))?;
+            loaded.map_err(|_| Err(self.gate.later()))?;
         }
         let state = state.borrow().clone();
         match state {
             State::Ready(mirror) => Ok((mirror, in_use)),
             State::Refused => Err(Ok(Outcome::Pass(Passed::NotMirrored, None))),
             State::Loading | State::Over => {
-                let place = if request.is_watch() { self.gate.watch() } else { self.gate.list() };
+                let place = if request.is_watch() { self.gate.watch() } else { self.gate.list(Size::Small) };
                 Err(place.map(|place| Outcome::Pass(Passed::Loading, Some(place))))
             }
         }

@@ -1,5 +1,7 @@
 //! How much is passed through for want of a mirror: of kinds that are mirrored but cannot answer now, a few lists and
-//! watches at once, so that a cold start with many clients is no herd at upstream.
+//! watches at once, so that neither a cold start with many clients nor a feed that lags is a herd at upstream.
+//!
+//! A mirror that is there knows how much it would ask of upstream: a large list waits for the large one before it.
 //!
 //! Whoever is refused is told when to come again: behind all who were refused before, at the pace at which places become
 //! free. Nobody keeps a place for them; who comes too early is refused again.
@@ -13,6 +15,8 @@ use weir_core::Status;
 
 /// Lists and gets at once: each may be a whole collection that upstream holds in memory while it is sent.
 const LISTS: u32 = 8;
+/// Of them, those that are known to be large.
+const LARGE: u32 = 1;
 /// Watches at once.
 const WATCHES: u32 = 50;
 
@@ -24,10 +28,20 @@ const FIRST_WATCH: Duration = Duration::from_secs(10);
 const SOONEST: Duration = Duration::from_secs(1);
 const LATEST: Duration = Duration::from_secs(30);
 
+/// How much a list asks of upstream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// A page, or as much; or nobody knows.
+    Small,
+    /// More than a page.
+    Large,
+}
+
 /// What is let through.
 #[derive(Clone, Debug)]
 pub struct Gate {
     lists: Arc<Line>,
+    large: Arc<Line>,
     watches: Arc<Line>,
 }
 
@@ -50,6 +64,13 @@ struct State {
 /// A place in the gate, held until the answer has ended.
 #[derive(Debug)]
 pub struct Place {
+    _held: Held,
+    /// That of a large list among the large ones.
+    _large: Option<Held>,
+}
+
+#[derive(Debug)]
+struct Held {
     line: Arc<Line>,
     since: Instant,
 }
@@ -60,17 +81,30 @@ impl Gate {
     /// An open gate.
     pub fn new() -> Self {
         let line = |places, hold| Arc::new(Line::new(places, hold));
-        Self { lists: line(LISTS, FIRST_LIST), watches: line(WATCHES, FIRST_WATCH) }
+        Self {
+            lists: line(LISTS, FIRST_LIST),
+            large: line(LARGE, FIRST_LIST),
+            watches: line(WATCHES, FIRST_WATCH),
+        }
     }
 
     /// A place for a list or get.
-    pub fn list(&self) -> Result<Place, Status> {
-        Line::enter(&self.lists)
+    pub fn list(&self, size: Size) -> Result<Place, Status> {
+        let large = match size {
+            Size::Small => None,
+            Size::Large => Some(Line::enter(&self.large)?),
+        };
+        Ok(Place { _held: Line::enter(&self.lists)?, _large: large })
     }
 
     /// A place for a watch.
     pub fn watch(&self) -> Result<Place, Status> {
-        Line::enter(&self.watches)
+        Ok(Place { _held: Line::enter(&self.watches)?, _large: None })
+    }
+
+    /// The refusal of a watch that has waited for its mirror in vain: it comes again behind those who were refused before.
+    pub fn later(&self) -> Status {
+        self.watches.refuse(&mut self.watches.state.lock())
     }
 }
 
@@ -87,22 +121,26 @@ impl Line {
         Self { places, state: Mutex::new(State { held: 0, hold, served: Instant::now() }) }
     }
 
-    fn enter(self: &Arc<Self>) -> Result<Place, Status> {
-        let since = Instant::now();
+    fn enter(self: &Arc<Self>) -> Result<Held, Status> {
         let mut state = self.state.lock();
         if state.held < self.places {
             state.held += 1;
-            return Ok(Place { line: self.clone(), since });
+            return Ok(Held { line: self.clone(), since: Instant::now() });
         }
+        Err(self.refuse(&mut state))
+    }
+
+    fn refuse(&self, state: &mut State) -> Status {
+        let now = Instant::now();
         // Nobody is behind more of them than anybody is told to wait for.
-        let behind = state.served.max(since) + state.hold / self.places;
-        state.served = behind.min(since + LATEST);
-        let wait = state.served.duration_since(since).clamp(SOONEST, LATEST);
+        let behind = state.served.max(now) + state.hold / self.places;
+        state.served = behind.min(now + LATEST);
+        let wait = state.served.duration_since(now).clamp(SOONEST, LATEST);
         let seconds = u32::try_from(wait.as_millis().div_ceil(1_000)).unwrap_or(1);
-        Err(Status::too_many_requests(
-            "the mirror of this resource is loading; too many requests wait for it",
+        Status::too_many_requests(
+            "the mirror of this resource cannot answer now; too many requests wait for it",
             seconds,
-        ))
+        )
     }
 
     fn leave(&self, held_for: Duration) {
@@ -112,9 +150,9 @@ impl Line {
     }
 }
 
-// === impl Place ===
+// === impl Held ===
 
-impl Drop for Place {
+impl Drop for Held {
     fn drop(&mut self) {
         self.line.leave(self.since.elapsed());
     }
@@ -131,10 +169,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn as_many_as_there_are_places_come_in_and_a_place_that_is_left_is_free() {
         let gate = Gate::new();
-        let mut held: Vec<_> = (0..LISTS).map(|_| gate.list().unwrap()).collect();
-        assert_eq!(refused(gate.list()), 1);
+        let mut held: Vec<_> = (0..LISTS).map(|_| gate.list(Size::Small).unwrap()).collect();
+        assert_eq!(refused(gate.list(Size::Small)), 1);
         held.pop();
-        held.push(gate.list().unwrap());
+        held.push(gate.list(Size::Small).unwrap());
         assert_eq!(
             (0..WATCHES).filter_map(|_| gate.watch().ok()).collect::<Vec<_>>().len(),
             WATCHES as usize
@@ -142,30 +180,52 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_large_list_waits_for_the_one_before_it_and_for_no_small_one() {
+        let gate = Gate::new();
+        let large = gate.list(Size::Large).unwrap();
+        assert_eq!(refused(gate.list(Size::Large)), 1);
+        let small: Vec<_> = (1..LISTS).map(|_| gate.list(Size::Small).unwrap()).collect();
+        assert_eq!(refused(gate.list(Size::Small)), 1, "it is one of them");
+        drop((large, small));
+        let _small: Vec<_> = (0..LISTS).map(|_| gate.list(Size::Small).unwrap()).collect();
+        refused(gate.list(Size::Large));
+        assert_eq!(gate.large.state.lock().held, 0, "what found no place holds none");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn watches_that_waited_in_vain_do_not_come_again_together() {
+        let gate = Gate::new();
+        let told: Vec<_> = (0..200).filter_map(|_| gate.later().retry_after_seconds()).collect();
+        assert!(told.is_sorted());
+        // Five a second: fifty places, ten seconds each.
+        assert_eq!((told[0], told[4], told[5], told[99], told[199]), (1, 1, 2, 20, 30));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn who_is_refused_comes_behind_those_who_were_refused_before() {
         let gate = Gate::new();
-        let _held: Vec<_> = (0..LISTS).map(|_| gate.list().unwrap()).collect();
-        let told: Vec<_> = (0..400).map(|_| refused(gate.list())).collect();
+        let _held: Vec<_> = (0..LISTS).map(|_| gate.list(Size::Small).unwrap()).collect();
+        let told: Vec<_> = (0..400).map(|_| refused(gate.list(Size::Small))).collect();
         assert!(told.is_sorted());
         // Eight a second go on.
         assert_eq!((told[0], told[7], told[8], told[79], told[80]), (1, 1, 2, 10, 11));
         assert_eq!(told[399], 30, "nobody is told to wait for longer");
         tokio::time::advance(Duration::from_secs(20)).await;
-        assert_eq!(refused(gate.list()), 11, "those before have come on meanwhile");
+        assert_eq!(refused(gate.list(Size::Small)), 11, "those before have come on meanwhile");
         tokio::time::advance(Duration::from_secs(60)).await;
-        assert_eq!(refused(gate.list()), 1);
+        assert_eq!(refused(gate.list(Size::Small)), 1);
     }
 
     #[tokio::test(start_paused = true)]
     async fn places_that_are_held_for_long_make_for_longer_waits() {
         let gate = Gate::new();
         for _ in 0..40 {
-            let place = gate.list().unwrap();
+            let place = gate.list(Size::Small).unwrap();
             tokio::time::advance(Duration::from_secs(16)).await;
             drop(place);
         }
-        let _held: Vec<_> = (0..LISTS).map(|_| gate.list().unwrap()).collect();
-        let told: Vec<_> = (0..4).map(|_| refused(gate.list())).collect();
+        let _held: Vec<_> = (0..LISTS).map(|_| gate.list(Size::Small).unwrap()).collect();
+        let told: Vec<_> = (0..4).map(|_| refused(gate.list(Size::Small))).collect();
         assert_eq!(told, [2, 4, 6, 8], "two seconds for each of eight places");
     }
 }

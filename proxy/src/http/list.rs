@@ -37,6 +37,8 @@ pub struct Listing<'a> {
     pub namespace: Option<&'a str>,
     /// Whether it can find more than one object.
     pub reach: Reach,
+    /// Who answers if the mirror does not prove in time that it is fresh.
+    pub otherwise: Otherwise,
 }
 
 // === impl Listing ===
@@ -76,17 +78,13 @@ impl Listing<'_> {
 
     /// The newest state, once it is fresh enough.
     async fn newest(&self, freshness: Freshness) -> Result<Fresh, Listed> {
-        let otherwise = match self.interest.shard {
-            Some(_) => Otherwise::Nobody,
-            None => Otherwise::Upstream,
-        };
         let namespace = self.interest.scope.namespace.as_ref();
-        fresh::reach(self.mirror, namespace, freshness, otherwise).await.map_err(
-            |not_fresh| match not_fresh {
+        fresh::reach(self.mirror, namespace, freshness, self.otherwise).await.map_err(|not_fresh| {
+            match not_fresh {
                 NotFresh::Pass(why) => Listed::Pass(why),
                 NotFresh::Refuse(status) => Listed::Refuse(*status),
-            },
-        )
+            }
+        })
     }
 
     /// A given revision, which may be one that the mirror has yet to come to. Upstream looks a single object up in its

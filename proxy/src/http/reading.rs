@@ -5,21 +5,28 @@ use std::sync::Arc;
 use http::request::Parts;
 use http::{HeaderValue, Response};
 use weir_core::interest::{FieldTarget, FieldTerm, Interest, Scope};
-use weir_core::options::{GetIntent, ListOptions, PathForm, Reach, WatchListGate};
+use weir_core::options::{
+    Freshness, GetIntent, ListAt, ListIntent, ListOptions, PathForm, Reach, WatchListGate,
+};
 use weir_core::{ObjectKey, Status};
 
 use super::body::ProxyBody;
-use super::gate::{Gate, Place};
+use super::fresh::Otherwise;
+use super::gate::{Gate, Place, Size};
 use super::list::{Listed, Listing};
+use super::pages::PageSource;
 use super::request::{ReadRequest, Target};
-use super::watch::Watched;
-use super::{fail, get, list_body, watch, watch_body};
+use super::watch::{Watched, Watching};
+use super::{fail, get, list_body, watch_body};
 use crate::auth::Permit;
 use crate::drain::Drain;
 use crate::mirror::Mirror;
 use crate::mirror::proofs::Proof;
 use crate::mirror::usage::InUse;
-use crate::passthrough::Passed;
+use crate::passthrough::{Passed, Passthrough};
+
+/// From so many objects on a list is a large one.
+const LARGE: usize = 1_000;
 
 /// What comes of a request.
 pub(super) enum Outcome {
@@ -36,10 +43,21 @@ pub(super) struct Reading<'a> {
     pub(super) permit: Permit,
     pub(super) mirror: &'a Arc<Mirror>,
     pub(super) request: &'a ReadRequest,
+    pub(super) parts: &'a Parts,
     pub(super) is_pretty: bool,
-    pub(super) gate: &'a Gate,
-    pub(super) drain: &'a Drain,
+    pub(super) others: Others<'a>,
     pub(super) in_use: &'a InUse,
+}
+
+/// What an answer needs beside the mirror.
+#[derive(Clone, Copy)]
+pub(super) struct Others<'a> {
+    /// How much may go to upstream.
+    pub(super) gate: &'a Gate,
+    /// Tells clients to leave.
+    pub(super) drain: &'a Drain,
+    /// The way to upstream.
+    pub(super) passthrough: &'a Passthrough,
 }
 
 /// How a list is narrowed, and in what terms its tokens are.
@@ -53,10 +71,10 @@ struct Narrowed {
 
 impl Reading<'_> {
     /// The answer, an error in the encoding of errors among them, or who else has to give it.
-    pub(super) async fn answer(&self, parts: &Parts) -> Outcome {
+    pub(super) async fn answer(&self) -> Outcome {
         match self.outcome().await {
             Ok(outcome) => outcome,
-            Err(status) => Outcome::Answer(Box::new(self.with_warnings(fail::outcome(parts, &status)))),
+            Err(status) => Outcome::Answer(Box::new(self.with_warnings(fail::outcome(self.parts, &status)))),
         }
     }
 
@@ -104,29 +122,71 @@ impl Reading<'_> {
         }
     }
 
+    /// A list that upstream has no place for is given more time: what the mirror lacks may come.
     async fn list(&self, narrowed: &Narrowed, options: &ListOptions) -> Result<Outcome, Status> {
         let intent = options.list_intent(narrowed.reach)?;
+        let otherwise = match narrowed.interest.shard {
+            Some(_) => Otherwise::Nobody,
+            None => Otherwise::Upstream,
+        };
+        match self.listed(narrowed, &intent, otherwise).await? {
+            Outcome::Pass(why, _) if narrowed.interest.shard.is_some() => Ok(Outcome::Pass(why, None)),
+            Outcome::Pass(why, _) => match self.others.gate.list(self.size(narrowed, &intent).await) {
+                Ok(place) => Ok(Outcome::Pass(why, Some(place))),
+                Err(refusal) if why != Passed::Freshness => Err(refusal),
+                Err(refusal) => match self.listed(narrowed, &intent, Otherwise::Nobody).await {
+                    Ok(answer @ Outcome::Answer(_)) => Ok(answer),
+                    _ => Err(refusal),
+                },
+            },
+            outcome => Ok(outcome),
+        }
+    }
+
+    /// The mirror's answer to a list, or why it has none.
+    async fn listed(
+        &self,
+        narrowed: &Narrowed,
+        intent: &ListIntent,
+        otherwise: Otherwise,
+    ) -> Result<Outcome, Status> {
         let listing = Listing {
             mirror: self.mirror,
             interest: narrowed.interest.clone(),
             namespace: narrowed.namespace.as_deref(),
             reach: narrowed.reach,
+            otherwise,
         };
-        match listing.answer(&intent).await {
+        match listing.answer(intent).await {
             Listed::Answer(meta, items, proof) => {
-                let Some(facts) = self.mirror.facts() else { return self.passed(Passed::Loading) };
+                let Some(facts) = self.mirror.facts() else {
+                    return Ok(Outcome::Pass(Passed::Loading, None));
+                };
                 let shard = meta.shard.clone();
                 let body = list_body::list((self.mirror.spec(), &facts), &meta, items, self.is_pretty);
                 Ok(self.answered(body, shard.as_deref(), proof))
             }
-            Listed::Pass(why) => self.passed(why),
+            Listed::Pass(why) => Ok(Outcome::Pass(why, None)),
             Listed::Refuse(status) => Err(status),
         }
     }
 
+    /// How much a list would ask of upstream, as far as the mirror knows.
+    async fn size(&self, narrowed: &Narrowed, intent: &ListIntent) -> Size {
+        let is_page = intent.limit.is_some_and(|limit| limit.get() < LARGE as u64);
+        let (false, Reach::Collection, Some(newest)) = (is_page, narrowed.reach, self.mirror.newest()) else {
+            return Size::Small;
+        };
+        let scope = Scope { namespace: narrowed.namespace.clone(), name: None };
+        let count = self.mirror.shards().count(&scope, (newest, None), LARGE).await;
+        if count.is_ok_and(|count| count >= LARGE) { Size::Large } else { Size::Small }
+    }
+
+    /// A watch that the mirror cannot prove to be fresh is not left to upstream for hours: only its state is read there.
     async fn watch(&self, narrowed: &Narrowed, options: &ListOptions) -> Result<Outcome, Status> {
         let interest = &narrowed.interest;
-        let (body, proof) = match watch::watch(self.mirror, interest, options, self.drain).await? {
+        let watching = Watching { mirror: self.mirror, interest, options, drain: self.others.drain };
+        let (body, proof) = match self.watched(narrowed, &watching).await? {
             Watched::Answer(plan, proof) => (watch_body::watch(*plan), proof),
             Watched::Over => (ProxyBody::Full(None), None),
             Watched::Failed(status) => (watch_body::error(&status), None),
@@ -135,20 +195,54 @@ impl Reading<'_> {
                 let from = options.resource_version.parse().unwrap_or_default();
                 (watch_body::error(&Status::watch_too_old(from, floor)), None)
             }
-            Watched::Pass(why) => return self.passed(why),
+            Watched::Pass(why) if interest.shard.is_some() => return Ok(Outcome::Pass(why, None)),
+            Watched::Pass(why) => return Ok(Outcome::Pass(why, Some(self.others.gate.watch()?))),
         };
         let shard = interest.shard.as_ref().map(ToString::to_string);
         Ok(self.answered(body, shard.as_deref(), proof))
     }
 
-    /// Upstream answers; for want of what the mirror should have, for few at once. A mirror that was emptied because
-    /// upstream's history went back has told all its clients to begin again, and they come together.
-    fn passed(&self, why: Passed) -> Result<Outcome, Status> {
-        let is_watch = self.request.is_watch();
-        if is_watch && [Passed::Loading, Passed::TooOld].contains(&why) {
-            return Ok(Outcome::Pass(why, Some(self.gate.watch()?)));
+    async fn watched(&self, narrowed: &Narrowed, watching: &Watching<'_>) -> Result<Watched, Status> {
+        let refusal = match watching.answer(Otherwise::Upstream).await? {
+            Watched::Pass(Passed::Freshness) => {
+                let list = ListIntent { at: ListAt::Latest(Freshness::Consistent), limit: None };
+                match self.others.gate.list(self.size(narrowed, &list).await) {
+                    Ok(place) => match watching.answer_after(self.pages(narrowed), place).await? {
+                        Some(watched) => return Ok(watched),
+                        None => fail::busy("the mirror of this resource cannot answer now, nor can upstream"),
+                    },
+                    Err(refusal) => refusal,
+                }
+            }
+            watched => return Ok(watched),
+        };
+        match watching.answer(Otherwise::Nobody).await? {
+            answer @ Watched::Answer(..) => Ok(answer),
+            _ => Err(refusal),
         }
-        let place = if why == Passed::Loading { Some(self.gate.list()?) } else { None };
+    }
+
+    /// What a watch shows at its start, at upstream.
+    fn pages(&self, narrowed: &Narrowed) -> PageSource {
+        let named = narrowed.interest.scope.name.as_ref().map(|name| format!("metadata.name={name}"));
+        let asked = |name| self.request.query.get(name).map(str::to_owned);
+        let fields = named.or_else(|| asked("fieldSelector"));
+        let selectors = [("fieldSelector", fields), ("labelSelector", asked("labelSelector"))];
+        PageSource {
+            passthrough: self.others.passthrough.clone(),
+            client: self.parts.clone(),
+            spec: self.mirror.spec().clone(),
+            interest: narrowed.interest.clone(),
+            selectors: selectors.into_iter().filter_map(|(name, value)| Some((name, value?))).collect(),
+        }
+    }
+
+    /// A get or a form that no mirror answers: upstream does, for few at once where the mirror should have.
+    fn passed(&self, why: Passed) -> Result<Outcome, Status> {
+        let place = match why {
+            Passed::Loading => Some(self.others.gate.list(Size::Small)?),
+            _ => None,
+        };
         Ok(Outcome::Pass(why, place))
     }
 

@@ -13,9 +13,9 @@ use weir_core::{Object, ResourceVersion, Status};
 use weir_upstream::BoxError;
 
 use super::body::{ProxyBody, Segments};
+use super::initial::Initial;
 use crate::drain::Turn;
 use crate::hub::follow::{Follower, Next};
-use crate::shards::snapshot::Snapshot;
 
 /// Initial events of one piece of a body.
 const PIECE: usize = 32;
@@ -41,7 +41,7 @@ pub struct WatchPlan {
     /// The bytes around objects.
     pub frames: Frames,
     /// Events that show the state at the start.
-    pub initial: Option<Snapshot>,
+    pub initial: Option<Initial>,
     /// Whether a bookmark marks their end.
     pub has_end_bookmark: bool,
     /// Changes from then on.
@@ -171,11 +171,11 @@ impl Sending {
     /// the process is there.
     async fn initial_events(&mut self) -> Result<Option<Segments>, BoxError> {
         let mut piece = Segments::default();
-        let Some(snapshot) = &mut self.plan.initial else { return Ok(Some(piece)) };
+        let Some(initial) = &mut self.plan.initial else { return Ok(Some(piece)) };
         let objects = tokio::select! {
             biased;
             () = self.plan.turn.latest() => return Ok(None),
-            objects = snapshot.next(PIECE) => objects?,
+            objects = initial.next(PIECE) => objects?,
         };
         let is_end = objects.is_empty();
         for object in &objects {

@@ -24,6 +24,8 @@ pub enum Proof {
     Comparison,
     /// The mirror came to the revision after the feed had been asked to catch up.
     CatchUp,
+    /// There was none in time: a watch was shown a state that was read at upstream, and goes on in the mirror behind it.
+    List,
 }
 
 /// What came of a request that needed a proof.
@@ -60,6 +62,7 @@ impl Proof {
             Self::Revision => "revision",
             Self::Comparison => "comparison",
             Self::CatchUp => "catch-up",
+            Self::List => "list",
         }
     }
 
@@ -69,6 +72,7 @@ impl Proof {
             Self::Revision => "mirror; revision",
             Self::Comparison => "mirror; comparison",
             Self::CatchUp => "mirror; catch-up",
+            Self::List => "mirror; list",
         }
     }
 }

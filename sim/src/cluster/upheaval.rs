@@ -32,6 +32,10 @@ impl Cluster {
             Fault::AddDefault { resource, path, value } => self.add_default(resource, (&path, &value)),
             Fault::Rule(id, rule) => self.rules[id.0].add(rule),
             Fault::Freeze(id, frozen) => self.rules[id.0].is_frozen = frozen == Frozen::Yes,
+            Fault::Mute(id, resource, Frozen::Yes) => self.rules[id.0].muted.push(resource),
+            Fault::Mute(id, resource, Frozen::No) => {
+                self.rules[id.0].muted.retain(|muted| *muted != resource);
+            }
             Fault::Throttle(id, fits, rate) => self.rules[id.0].throttle(fits, rate),
         }
     }

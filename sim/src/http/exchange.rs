@@ -231,15 +231,28 @@ impl ResourceCall {
 
 /// Waits while an instance is frozen.
 pub(super) async fn thawed(sim: &Sim, id: InstanceId) {
+    until(sim, |cluster| !cluster.rules(id).is_frozen).await;
+}
+
+/// Waits while an instance is frozen, or its watches of a collection say nothing.
+pub(super) async fn unmuted(sim: &Sim, id: InstanceId, resource: ResourceId) {
+    let speaks = |cluster: &mut Cluster| {
+        let rules = cluster.rules(id);
+        !rules.is_frozen && !rules.muted.contains(&resource)
+    };
+    until(sim, speaks).await;
+}
+
+async fn until(sim: &Sim, is_so: impl Fn(&mut Cluster) -> bool) {
     let mut changes = sim.changes();
-    while sim.ask(|cluster| cluster.rules(id).is_frozen) {
+    while !sim.ask(&is_so) {
         if changes.changed().await.is_err() {
             return;
         }
     }
 }
 
-fn resource_of(cluster: &Cluster, route: &Route) -> Option<ResourceId> {
+fn resource_of(cluster: &mut Cluster, route: &Route) -> Option<ResourceId> {
     match route {
         Route::Resource(target) => cluster.catalog().find_version(&target.gvr),
         Route::Version

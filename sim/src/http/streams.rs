@@ -133,7 +133,7 @@ impl Stream {
         let (sim, id) = (self.call.exchange.sim.clone(), self.call.exchange.id);
         loop {
             self.changes.borrow_and_update();
-            exchange::thawed(&sim, id).await;
+            exchange::unmuted(&sim, id, self.call.resource).await;
             match self.end {
                 EndAfter::Broken(0) => return Some((Err(body::broken().await), None)),
                 EndAfter::Clean(0) => return None,

@@ -30,6 +30,7 @@ mod scenarios {
     pub(crate) mod faults;
     pub(crate) mod forms;
     pub(crate) mod fresh;
+    pub(crate) mod lagging;
     pub(crate) mod lists;
     pub(crate) mod loading;
     pub(crate) mod options;

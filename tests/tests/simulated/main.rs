@@ -18,6 +18,8 @@ mod forms;
 #[cfg(test)]
 mod fresh;
 #[cfg(test)]
+mod lagging;
+#[cfg(test)]
 mod lists;
 #[cfg(test)]
 mod loading;

@@ -104,7 +104,7 @@ impl Mirrored {
         let takes_bookmarks = asked != Asked::Changes;
         Sending::new(WatchPlan {
             frames: Frames::new(&self.spec),
-            initial,
+            initial: initial.map(Into::into),
             has_end_bookmark: asked == Asked::State,
             follower: Follower::new(lease, rv(LISTED), shards.history()),
             bookmarks: takes_bookmarks.then(|| BookmarkTemplate::composed(&self.spec)),
