@@ -5,6 +5,7 @@
 //! That a stream is alive proves nothing, and neither does another instance's revision. Answers of two questions are never
 //! combined.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,13 +15,20 @@ use weir_core::options::Freshness;
 use weir_core::{ResourceVersion, Status};
 use weir_shard_node::feed::scope::{Detail, MAX_OBJECTS, ScopeContent};
 
+use crate::hub::pace::Pace;
 use crate::mirror::Mirror;
 use crate::mirror::check::{self, Suspicion};
 use crate::mirror::proofs::{Outcome, Proof};
 use crate::passthrough::Passed;
 
-/// How long a busy mirror may take to come to the revision by itself, before upstream is asked for a second watch.
-const BY_ITSELF: Duration = Duration::from_millis(5);
+/// How long a mirror may take to come to the revision by itself, before upstream is asked for more: a busy one until its next
+/// events, a quiet one until what is on its way is here.
+const BUSY_BY_ITSELF: Duration = Duration::from_millis(20);
+const QUIET_BY_ITSELF: Duration = Duration::from_millis(5);
+/// The same where what upstream holds has been asked for besides.
+const BESIDE_COMPARISON: Duration = Duration::from_millis(50);
+/// How soon upstream says its revision, unless it waits for its own storage to say how far that is.
+const PROMPT: Duration = Duration::from_millis(5);
 /// How long a proof may take before upstream answers instead.
 const PROOF_LIMIT: Duration = Duration::from_millis(500);
 /// How long upstream itself waits for a revision.
@@ -134,20 +142,50 @@ pub async fn is_reached_upstream(mirror: &Mirror, wanted: ResourceVersion) -> Op
     Some(newest >= wanted)
 }
 
-/// A state that holds everything that upstream had when this was called; `None` where the feed cannot ask.
+/// A state that holds everything that upstream had when this was called; `None` where the feed cannot ask. The answer to the
+/// first question may take upstream as long as a list would: a quiet mirror, which will need one, asks for both at once then.
 async fn prove(mirror: &Mirror, namespace: Option<&Arc<str>>) -> Option<Fresh> {
-    let revision = mirror.feed().newest(false).await?;
-    if timeout_at(Instant::now() + BY_ITSELF, mirror.reached(revision)).await.is_ok() {
-        return Some(newest(mirror).await.ok()?.proved_by(Proof::Revision));
+    let pace = mirror.fanout().pace();
+    let mut question = pin!(mirror.feed().newest(false));
+    let revision = match timeout_at(Instant::now() + PROMPT, &mut question).await {
+        Ok(revision) => revision?,
+        Err(_) if pace == Pace::Busy => question.await?,
+        Err(_) => {
+            let by_revision = async { by_revision(mirror, question.await?, BESIDE_COMPARISON).await };
+            return tokio::select! {
+                fresh = by_comparison(mirror, namespace, ResourceVersion::ZERO) => Some(fresh),
+                fresh = by_revision => fresh,
+            };
+        }
+    };
+    let limit = match pace {
+        Pace::Busy => BUSY_BY_ITSELF,
+        Pace::Quiet => QUIET_BY_ITSELF,
+    };
+    if let Some(fresh) = by_itself(mirror, revision, limit).await {
+        return Some(fresh);
     }
     tokio::select! {
-        fresh = by_revision(mirror, revision) => fresh,
+        fresh = by_catch_up(mirror, revision) => fresh,
         fresh = by_comparison(mirror, namespace, revision) => Some(fresh),
     }
 }
 
+/// Waits until the mirror has come to the revision, for so long without help.
+async fn by_revision(mirror: &Mirror, revision: ResourceVersion, limit: Duration) -> Option<Fresh> {
+    match by_itself(mirror, revision, limit).await {
+        Some(fresh) => Some(fresh),
+        None => by_catch_up(mirror, revision).await,
+    }
+}
+
+async fn by_itself(mirror: &Mirror, revision: ResourceVersion, limit: Duration) -> Option<Fresh> {
+    timeout_at(Instant::now() + limit, mirror.reached(revision)).await.ok()?;
+    Some(newest(mirror).await.ok()?.proved_by(Proof::Revision))
+}
+
 /// Brings the feed to the present and waits for the revision.
-async fn by_revision(mirror: &Mirror, revision: ResourceVersion) -> Option<Fresh> {
+async fn by_catch_up(mirror: &Mirror, revision: ResourceVersion) -> Option<Fresh> {
     // The answer to the second question is not needed: what it sets going brings the mirror to the first one's.
     mirror.feed().newest(true).await?;
     mirror.reached(revision).await;
@@ -165,9 +203,10 @@ async fn by_comparison(mirror: &Mirror, namespace: Option<&Arc<str>>, wanted: Re
     let mut suspicion =
         history.map(|history| Suspicion { history, namespace: namespace.cloned(), held: held.clone() });
     let mut frontier = mirror.fanout().frontier();
+    let mut by_revision = Proof::Revision;
     loop {
         let fresh = match mirror.newest() {
-            Some(at) if at >= held.revision() => Some(Fresh::at(at).proved_by(Proof::CatchUp)),
+            Some(at) if at >= held.revision() => Some(Fresh::at(at).proved_by(by_revision)),
             Some(at) => match check::differing(mirror, &part, at, &held).await {
                 Some(0) => {
                     Some(Fresh { label: held.revision(), ..Fresh::at(at).proved_by(Proof::Comparison) })
@@ -184,6 +223,8 @@ async fn by_comparison(mirror: &Mirror, namespace: Option<&Arc<str>>, wanted: Re
             mirror.proved(fresh.label);
             return fresh;
         }
+        // From now on somebody may have asked for the rest.
+        by_revision = Proof::CatchUp;
         // The sender lives in the fan-out that the mirror holds, so the channel cannot close.
         let _ = frontier.changed().await;
     }
