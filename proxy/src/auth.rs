@@ -3,14 +3,20 @@
 //!
 //! [`authorize`]: Authorizer::authorize
 
+mod decisions;
+
 use bytes::Bytes;
+use futures_util::FutureExt;
 use http::header::AUTHORIZATION;
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::{Deserialize, Serialize};
 use tracing::debug;
 use weir_core::fnv1a64;
 use weir_core::request_info::RequestInfo;
-use weir_upstream::{Affinity, Upstream};
+use weir_upstream::{Affinity, ForwardError, Upstream};
+
+pub use self::decisions::DecisionLimits;
+use self::decisions::{Decisions, Reviewed};
 
 /// Proof that upstream lets the caller read what the request asks for. Only [`Authorizer::authorize`] makes one.
 #[derive(Debug)]
@@ -33,10 +39,11 @@ pub enum NoPermit {
     Undecided,
 }
 
-/// Asks upstream.
+/// Asks upstream, and remembers for a few seconds what it said.
 #[derive(Clone, Debug)]
 pub struct Authorizer {
     upstream: Upstream,
+    decisions: Decisions,
 }
 
 #[derive(Serialize)]
@@ -53,7 +60,7 @@ struct ReviewSpec<'a> {
     resource_attributes: ResourceAttributes<'a>,
 }
 
-#[derive(Serialize)]
+#[derive(Clone, Copy, Hash, Serialize)]
 struct ResourceAttributes<'a> {
     namespace: &'a str,
     verb: &'a str,
@@ -65,7 +72,7 @@ struct ResourceAttributes<'a> {
 }
 
 #[derive(Deserialize)]
-struct Reviewed {
+struct Answer {
     status: Decision,
 }
 
@@ -82,7 +89,13 @@ struct Decision {
 impl Authorizer {
     /// Over this upstream.
     pub fn new(upstream: Upstream) -> Self {
-        Self { upstream }
+        Self { upstream, decisions: Decisions::new(DecisionLimits::default()) }
+    }
+
+    /// The same with decisions that count for so long.
+    #[must_use]
+    pub fn remembering(self, limits: DecisionLimits) -> Self {
+        Self { decisions: Decisions::new(limits), ..self }
     }
 
     /// Whether the caller may do what the request asks, as upstream would decide it. Anything but a plain yes is no.
@@ -96,18 +109,39 @@ impl Authorizer {
         if !is_bearer || token.len() == 7 {
             return Err(NoPermit::NoToken);
         }
-        let body = serde_json::to_vec(&Review::of(info)).map_err(|_| NoPermit::Undecided)?;
-        let answer = self.upstream.review(token, Bytes::from(body), affinity(token)).await;
-        let answer = answer.map_err(|error| {
-            debug!(error = &error as &dyn std::error::Error, "no answer to an access review");
-            NoPermit::Undecided
-        })?;
-        if !answer.status.is_success() {
-            return Err(NoPermit::Denied);
+        let review = Review::of(info);
+        let question = self.decisions.question(&(token.as_bytes(), review.spec.resource_attributes));
+        match self.decisions.decide(question, || self.review(token, &review).boxed()).await {
+            Reviewed::Allowed => Ok(Permit(())),
+            Reviewed::Denied => Err(NoPermit::Denied),
+            Reviewed::Undecided | Reviewed::Unreachable => Err(NoPermit::Undecided),
         }
-        let Reviewed { status } = serde_json::from_slice(&answer.body).map_err(|_| NoPermit::Undecided)?;
+    }
+
+    /// Asks now.
+    async fn review(&self, token: &HeaderValue, review: &Review<'_>) -> Reviewed {
+        let Ok(body) = serde_json::to_vec(review) else { return Reviewed::Undecided };
+        let answer = match self.upstream.review(token, Bytes::from(body), affinity(token)).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                debug!(error = &error as &dyn std::error::Error, "no answer to an access review");
+                return match error {
+                    ForwardError::Malformed(_) | ForwardError::Answer(_) => Reviewed::Undecided,
+                    ForwardError::Unreachable(_) | ForwardError::Broken(_) | ForwardError::Timeout => {
+                        Reviewed::Unreachable
+                    }
+                };
+            }
+        };
+        if answer.status.is_client_error() && answer.status != StatusCode::TOO_MANY_REQUESTS {
+            return Reviewed::Denied;
+        }
+        if !answer.status.is_success() {
+            return Reviewed::Undecided;
+        }
+        let Ok(Answer { status }) = serde_json::from_slice(&answer.body) else { return Reviewed::Undecided };
         let is_plain_yes = status.allowed && !status.denied && status.evaluation_error.is_empty();
-        if is_plain_yes { Ok(Permit(())) } else { Err(NoPermit::Denied) }
+        if is_plain_yes { Reviewed::Allowed } else { Reviewed::Denied }
     }
 }
 

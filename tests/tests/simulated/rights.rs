@@ -1,8 +1,12 @@
 //! Who may read what: nobody receives an object that upstream would not have given them, and a refusal is upstream's own.
 
-use weir_sim::{Right, User};
+use std::time::{Duration, Instant};
 
-use crate::client::Client;
+use tokio::time::timeout;
+use weir_proxy::auth::DecisionLimits;
+use weir_sim::{RequestLine, Right, User};
+
+use crate::client::{Client, LIMIT, Whole};
 use crate::truth::Choice;
 use crate::world::{BOB, World};
 
@@ -112,19 +116,66 @@ async fn shard_selectors_of_callers_without_rights_are_refused_and_never_seen_up
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn au07_rights_that_are_given_or_taken_count_for_the_next_request() {
+async fn au07_rights_that_are_given_count_at_once_and_rights_that_are_taken_within_seconds() {
     let world = World::start(65).await;
     let pods = Choice::all(&world.collection("pods")).path("resourceVersion=0");
     let bob = world.client.with_token(BOB);
-    for _ in 0..5 {
-        assert_eq!(bob.get(&pods).await.code, 403);
-        let may = Right::new(&["list", "watch"], "", &["pods"]);
-        world.sim.with_users(|users| users.set(BOB, User::named("bob").may(may)));
-        bob.get(&pods).await.mirrored();
-        world.sim.with_users(|users| users.set(BOB, User::named("bob")));
-    }
+    let may = || User::named("bob").may(Right::new(&["list", "watch"], "", &["pods"]));
+    assert_eq!(bob.get(&pods).await.code, 403);
+    world.sim.with_users(|users| users.set(BOB, may()));
+    let mark = world.mark();
+    // Upstream answers until it is asked again whether the mirror may.
+    until(&bob, &pods, |answer| {
+        assert_eq!(answer.code, 200);
+        answer.is_mirrored()
+    })
+    .await;
+    bob.get(&pods).await.mirrored();
+    let is_review = |line: &&RequestLine| line.uri.contains("selfsubjectaccessreviews");
+    assert_eq!(world.since(mark).iter().filter(is_review).count(), 1, "a yes counts for the next one too");
+    world.sim.with_users(|users| users.set(BOB, User::named("bob")));
+    until(&bob, &pods, |answer| answer.code == 403).await;
+    world.sim.with_users(|users| users.set(BOB, may()));
+    until(&bob, &pods, Whole::is_mirrored).await;
     world.sim.with_users(|users| users.revoke(BOB));
-    assert_eq!(bob.get(&pods).await.code, 401);
+    until(&bob, &pods, |answer| answer.code == 401).await;
+}
+
+/// Asks until the answer is as wanted.
+async fn until(client: &Client, path: &str, is_so: impl Fn(&Whole) -> bool) {
+    let asked = async {
+        let mut tick = tokio::time::interval(Duration::from_millis(20));
+        while !is_so(&client.get(path).await) {
+            tick.tick().await;
+        }
+    };
+    timeout(LIMIT, asked).await.expect("in time");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_upstream_is_gone_its_last_word_counts_and_nobody_else_is_let_in() {
+    let world = World::start(67).await;
+    let own = "/api/v1/namespaces/team-0/configmaps?resourceVersion=0";
+    let bob = world.client.with_token(BOB);
+    bob.get(own).await.mirrored();
+    let decided = Instant::now();
+    for instance in [0, 1] {
+        world.kill(instance);
+    }
+    // Past the seconds for which a yes counts by itself.
+    until(&bob, own, |answer| {
+        assert_eq!(answer.code, 200, "{}", answer.text());
+        answer.is_mirrored() && decided.elapsed() > DecisionLimits::default().allowed + Duration::from_secs(1)
+    })
+    .await;
+    for path in [
+        "/api/v1/namespaces/team-0/configmaps?resourceVersion=0&watch=1",
+        "/api/v1/namespaces/team-1/configmaps?resourceVersion=0",
+        "/api/v1/pods?resourceVersion=0",
+    ] {
+        bob.get(path).await.refused(503, "ServiceUnavailable");
+    }
+    world.client.with_token("nobody").get(own).await.refused(503, "ServiceUnavailable");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
