@@ -86,15 +86,21 @@ pub(crate) async fn dev(mut arguments: DevArguments) -> Result<(), Fault> {
             let told = arguments.told((&directory, &written), &front);
             let children = Children::start(shape, &told, &process.lifecycle);
             let children = children.map_err(|error| Fault::failed("start the processes", error))?;
+            let ready = async {
+                children.ready().await;
+                Ok(())
+            };
             // Told to stop while they start: they are told too.
-            let _ = process.lifecycle.token().clone().run_until_cancelled(children.ready()).await;
-            process.readiness.started();
+            if process.start(ready).await?.is_some() {
+                process.readiness.started();
+            }
             children.address
         }
         (Front::Simulated(cluster, _), None) => {
             let upstream = cluster.upstream(&process.lifecycle).await?;
             let listen = ListenArguments { write_kubeconfig: Some(written.clone()), ..arguments.listen };
-            listen.serve(&process, (upstream, here(arguments.shards))).await?
+            let serve = listen.serve(&process, (upstream, here(arguments.shards)));
+            process.start(serve).await?.unwrap_or(listen.listen)
         }
         (Front::Real, None) => {
             return Err(Fault::Usage("--kubeconfig: needs --replicas and --proxies".to_owned()));

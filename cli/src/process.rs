@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use clap::Args;
+use parking_lot::Mutex;
 use tokio_rustls::TlsAcceptor;
 use weir_daemon::admin::metrics::Metrics;
 use weir_daemon::admin::{Admin, AdminPort};
@@ -58,7 +59,8 @@ pub(crate) struct ListenArguments {
 /// What every process has: its life, what ends it, and what operators see of it.
 pub(crate) struct Process {
     pub(crate) lifecycle: Lifecycle,
-    signals: Signals,
+    /// Taken out while somebody waits for them.
+    signals: Mutex<Option<Signals>>,
     pub(crate) readiness: Readiness,
     pub(crate) metrics: Metrics,
     admin: Option<Admin>,
@@ -153,12 +155,42 @@ impl Process {
             }
             None => None,
         };
-        Ok(Self { lifecycle, signals, readiness, metrics, admin, clients: OnceLock::new() })
+        let (signals, clients) = (Mutex::new(Some(signals)), OnceLock::new());
+        Ok(Self { lifecycle, signals, readiness, metrics, admin, clients })
+    }
+
+    /// What a start comes to; `None` if the process is told to stop before.
+    pub(crate) async fn start<T>(
+        &self,
+        start: impl Future<Output = Result<T, Fault>>,
+    ) -> Result<Option<T>, Fault> {
+        let mut signals = self.signals.lock().take();
+        let started = {
+            let signal = async {
+                match &mut signals {
+                    Some(signals) => signals.next().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = self.lifecycle.token().cancelled() => Ok(None),
+                signal = signal => {
+                    tracing::info!(%signal, "told to stop while starting");
+                    self.lifecycle.stop(StopCause::Signal(signal));
+                    Ok(None)
+                }
+                started = start => started.map(Some),
+            }
+        };
+        *self.signals.lock() = signals;
+        started
     }
 
     /// Runs until a signal, and then until clients have left, or until the end of a task that weir cannot do without.
     pub(crate) async fn run(self) -> Result<(), Fault> {
         let Self { lifecycle, signals, readiness, metrics: _metrics, admin, clients } = self;
+        let Some(signals) = signals.into_inner() else { return Ok(()) };
         let grace = if clients.get().is_some() { GRACE_AFTER_DRAIN } else { GRACE };
         let leave = async {
             readiness.drain();

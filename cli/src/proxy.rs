@@ -48,7 +48,9 @@ pub(crate) async fn proxy(arguments: ProxyArguments) -> Result<(), Fault> {
         // Whether it was told or ended by itself, the lifecycle knows.
         let _ = stop.run_until_cancelled(run).await;
     });
-    let address = listen.serve(&process, (upstream, Backing::Nodes(peers))).await?;
-    say_ready(address);
+    let backing = Backing::Nodes(peers);
+    if let Some(address) = process.start(listen.serve(&process, (upstream, backing))).await? {
+        say_ready(address);
+    }
     process.run().await
 }

@@ -25,8 +25,9 @@ pub(crate) async fn serve(arguments: ServeArguments) -> Result<(), Fault> {
     let ServeArguments { upstream, shards, listen } = arguments;
     let process = Process::begin("serve", &listen.common)?;
     let upstream = upstream.load(&process.lifecycle).await?;
-    let address = listen.serve(&process, (upstream, here(shards))).await?;
-    say_ready(address);
+    if let Some(address) = process.start(listen.serve(&process, (upstream, here(shards)))).await? {
+        say_ready(address);
+    }
     process.run().await
 }
 

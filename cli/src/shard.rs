@@ -88,8 +88,11 @@ pub(crate) async fn shard(arguments: ShardArguments) -> Result<(), Fault> {
     let service = ShardService::new(Mirrors::of(host.clone()), lifecycle.clone(), metrics.1);
     let server = PeerServer::new(feed, service, lifecycle.clone());
     lifecycle.spawn_critical("peers", server.run(port));
-    // Told to stop while it starts: there is nothing to finish.
-    if lifecycle.token().clone().run_until_cancelled(host.start()).await.is_some() {
+    let start = async {
+        host.start().await;
+        Ok(())
+    };
+    if process.start(start).await?.is_some() {
         process.readiness.started();
         say(&format!("ready: {address}"));
     }

@@ -5,7 +5,7 @@
 //! do not wait for each other.
 
 mod metrics;
-mod starting;
+pub mod starting;
 mod subscription;
 
 use std::collections::HashMap;

@@ -1,11 +1,14 @@
 //! What a person gets who types a wrong command line: one sentence that says what is wrong, and exit code 2. Nothing here
 //! needs an upstream; where a file is at fault, weir must say so before it tries to reach one.
 
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::time::Duration;
 
 use assert_cmd::Command;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::dev::LIMIT;
 
 /// A directory that is removed with its value.
 struct Directory(PathBuf);
@@ -36,11 +39,7 @@ impl Drop for Directory {
 
 fn weir(arguments: &[&str]) -> Command {
     let mut command = Command::cargo_bin("weir").unwrap();
-    command
-        .args(arguments)
-        .env_remove("KUBECONFIG")
-        .env("HOME", "/nonexistent")
-        .timeout(Duration::from_secs(60));
+    command.args(arguments).env_remove("KUBECONFIG").env("HOME", "/nonexistent").timeout(LIMIT);
     command
 }
 
@@ -192,7 +191,39 @@ fn a_fault_is_said_at_once_by_a_process_that_ends_with_its_standard_input() {
     let _stdin = child.stdin.take();
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || tell.send(child.wait_with_output()));
-    let output = told.recv_timeout(Duration::from_secs(60)).expect("it ends").unwrap();
+    let output = told.recv_timeout(LIMIT).expect("it ends").unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(2) && said.contains(&address), "{said}");
+}
+
+#[test]
+fn a_process_waits_for_an_upstream_that_is_not_there_and_ends_when_told_to() {
+    let directory = Directory::new("waits");
+    let from = directory.write("kubeconfig", &kubeconfig("{token: t}"));
+    for command in ["serve", "shard"] {
+        let own: &[&str] = match command {
+            "serve" => &[],
+            _ => &["--shard", "0/1", "--node", "0/1=127.0.0.1:9"],
+        };
+        let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin("weir"))
+            .args([command, "--kubeconfig", &from, "--listen", "127.0.0.1:0", "--mirror", "deployments.apps"])
+            .args(own)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = BufReader::new(child.stderr.take().unwrap());
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            said.lines().map_while(Result::ok).for_each(|line| drop(tell.send(line)));
+        });
+        // Upstream is asked again and again.
+        for _ in 0..2 {
+            while !told.recv_timeout(LIMIT).expect(command).contains("not described") {}
+        }
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || tell.send(child.wait()));
+        let status = told.recv_timeout(LIMIT).expect("it ends").unwrap();
+        assert_eq!(status.code(), Some(0), "{command}");
+    }
 }

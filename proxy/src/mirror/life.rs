@@ -11,14 +11,13 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use weir_core::{GroupVersionResource, SlotSet, WindowBounds};
-use weir_shard_node::feed::describe;
 use weir_shard_node::feed::handle::FeedHandle;
 use weir_shard_node::feed::prove;
 use weir_shard_node::feed::reader::Reader;
 use weir_shard_node::feed::ring::SubscriberId;
+use weir_shard_node::feeds::starting;
 use weir_shard_node::node::cell::NodeCell;
 use weir_shard_node::subscriber;
-use weir_upstream::Role;
 
 use super::check::SelfCheck;
 use super::feed::{Feed, RemoteFeed};
@@ -105,8 +104,7 @@ impl Mirrors {
     ) -> Result<Mirror, StartError> {
         let instances = self.upstream.instances();
         let first = self.len() % instances.len();
-        let connection = instances[first].connect(Role::Feed).await?;
-        let described = describe::describe(&connection, resource).await;
+        let described = starting::describe(&self.upstream, resource, first).await;
         let spec = described
             .map_err(|source| StartError::Describe { resource: resource.group_resource(), source })?;
         let (questions, asking) = prove::questions();

@@ -11,8 +11,8 @@ use weir_core::policy::MirrorPolicy;
 use weir_core::{GroupResource, GroupVersionResource, WindowBounds};
 use weir_daemon::Lifecycle;
 use weir_proto::session::Unmirrored;
-use weir_shard_node::feed::describe::{self, DescribeError};
-use weir_upstream::{ConnectError, Role, Upstream};
+use weir_shard_node::feeds::starting::{self, NotDescribed};
+use weir_upstream::Upstream;
 
 use super::Mirror;
 use super::check::CHECK_EVERY;
@@ -22,6 +22,8 @@ use super::proofs::ProofMetrics;
 use super::usage::{InUse, Usage};
 use crate::peers::Peers;
 
+/// How soon upstream is asked again that could not be asked what a named resource is.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// How long a mirror goes on that was begun for a request and that nobody uses: longer than the pauses of whoever lists a kind
 /// again and again.
 pub const IDLE_LIMIT: Duration = Duration::from_secs(15 * 60);
@@ -56,9 +58,6 @@ pub enum State {
 /// Why a named mirror did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Upstream cannot be reached.
-    #[error("connect to upstream")]
-    Connect(#[from] ConnectError),
     /// No node mirrors the resource.
     #[error("mirror {resource}: the nodes say {reason:?}")]
     Unmirrored {
@@ -74,7 +73,7 @@ pub enum StartError {
         resource: GroupResource,
         /// Why.
         #[source]
-        source: DescribeError,
+        source: NotDescribed,
     },
 }
 
@@ -239,16 +238,9 @@ impl Mirrors {
 
     /// Starts the mirrors that the configuration names, at the versions that upstream prefers, and waits until they answer.
     pub async fn start_named(self: &Arc<Self>) -> Result<(), StartError> {
-        if self.policy.named.is_empty() {
-            return Ok(());
-        }
-        let instances = self.upstream.instances();
-        let connection = instances[0].connect(Role::Feed).await?;
         let mut starting = Vec::new();
         for named in &self.policy.named {
-            let describe = |source| StartError::Describe { resource: named.clone(), source };
-            let resource = describe::preferred(&connection, named).await.map_err(describe)?;
-            describe::describe(&connection, &resource).await.map_err(describe)?;
+            let resource = self.described(named).await?;
             self.enter(&resource);
             starting.push(resource);
         }
@@ -263,5 +255,24 @@ impl Mirrors {
             }
         }
         Ok(())
+    }
+
+    /// A named resource at the version that upstream prefers, once upstream is there to say that it can be mirrored.
+    async fn described(&self, named: &GroupResource) -> Result<GroupVersionResource, StartError> {
+        loop {
+            let described = async {
+                let resource = starting::preferred(&self.upstream, named).await?;
+                starting::describe(&self.upstream, &resource, 0).await?;
+                Ok(resource)
+            };
+            match described.await {
+                Ok(resource) => return Ok(resource),
+                Err(source @ NotDescribed::Describe(_)) if source.is_answer() => {
+                    return Err(StartError::Describe { resource: named.clone(), source });
+                }
+                // Weir and upstream may be started together.
+                Err(_) => tokio::time::sleep(ASK_AGAIN).await,
+            }
+        }
     }
 }

@@ -9,28 +9,15 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 use weir_core::{GroupResource, GroupVersionResource};
-use weir_upstream::{ConnectError, Role};
 
 use super::Host;
-use crate::feed::describe::{self, DescribeError};
+use crate::feeds::starting;
 
 /// How long a start waits for what replicas have.
 const REPLICAS_LIMIT: Duration = Duration::from_secs(10);
 
-/// How long upstream may take to say which version of a resource it prefers, and how soon it is asked again.
-const VERSION_LIMIT: Duration = Duration::from_secs(5);
+/// How soon upstream is asked again which version of a resource it prefers.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
-
-/// Why the version of a named resource is not known.
-#[derive(Debug, thiserror::Error)]
-enum VersionError {
-    #[error("connect to upstream")]
-    Connect(#[from] ConnectError),
-    #[error(transparent)]
-    Describe(#[from] DescribeError),
-    #[error("upstream has not answered within {VERSION_LIMIT:?}")]
-    Silent,
-}
 
 impl Host {
     /// Starts what the node begins with, and keeps an eye on the other nodes. Must be called inside the runtime. Resolves when
@@ -79,9 +66,11 @@ impl Host {
 
     /// The version that upstream prefers, asked until it says so.
     async fn preferred(&self, named: &GroupResource) -> GroupVersionResource {
+        if named.group.is_empty() {
+            return GroupVersionResource::new("", "v1", &named.resource);
+        }
         loop {
-            let asked = timeout(VERSION_LIMIT, self.ask_version(named)).await;
-            match asked.unwrap_or(Err(VersionError::Silent)) {
+            match starting::preferred(self.feeds.upstream(), named).await {
                 Ok(resource) => return resource,
                 Err(error) => {
                     let error: &dyn std::error::Error = &error;
@@ -90,16 +79,5 @@ impl Host {
             }
             sleep(ASK_AGAIN).await;
         }
-    }
-
-    async fn ask_version(&self, named: &GroupResource) -> Result<GroupVersionResource, VersionError> {
-        if named.group.is_empty() {
-            return Ok(GroupVersionResource::new("", "v1", &named.resource));
-        }
-        let instances = self.feeds.upstream().instances();
-        let order = instances.iter().find(|instance| !instance.is_suspect()).or(instances.first());
-        let instance = order.ok_or(VersionError::Silent)?;
-        let connection = instance.connect(Role::Feed).await?;
-        Ok(describe::preferred(&connection, named).await?)
     }
 }
