@@ -182,11 +182,13 @@ impl DevArguments {
         };
         let mut common = vec!["--kubeconfig".to_owned(), kubeconfig.display().to_string()];
         common.extend(urls.into_iter().flat_map(|url| ["--upstream".to_owned(), url]));
-        let ListenArguments { common: shared, tls_cert, tls_key, listen, .. } = &self.listen;
+        let ListenArguments { common: shared, tls_cert, tls_key, listen, drain, proof_limit, .. } =
+            &self.listen;
         if !shared.mirror.is_empty() {
             common.extend(["--mirror".to_owned(), shared.mirror.join(",")]);
         }
-        common.extend(["--idle".to_owned(), format!("{}ms", shared.idle.as_millis())]);
+        let lasting = |name: &str, time: Duration| [name.to_owned(), format!("{}ms", time.as_millis())];
+        common.extend(lasting("--idle", shared.idle));
         if let Some(bytes) = shared.memory_limit {
             common.extend(["--memory-limit".to_owned(), bytes.to_string()]);
         }
@@ -196,12 +198,13 @@ impl DevArguments {
         let files = [("--tls-cert", tls_cert), ("--tls-key", tls_key)].into_iter();
         let files =
             files.filter_map(|(name, file)| Some([name.to_owned(), file.as_ref()?.display().to_string()]));
+        let times = [lasting("--drain", *drain), lasting("--proof-limit", *proof_limit)];
         Told {
             directory: directory.to_owned(),
             listen: *listen,
             written: written.to_owned(),
             common,
-            of_proxies: files.flatten().collect(),
+            of_proxies: files.chain(times).flatten().collect(),
         }
     }
 }

@@ -29,8 +29,6 @@ const QUIET_BY_ITSELF: Duration = Duration::from_millis(5);
 const BESIDE_COMPARISON: Duration = Duration::from_millis(50);
 /// How soon upstream says its revision, unless it waits for its own storage to say how far that is.
 const PROMPT: Duration = Duration::from_millis(5);
-/// How long a proof may take before upstream answers instead.
-const PROOF_LIMIT: Duration = Duration::from_millis(500);
 /// How long upstream itself waits for a revision.
 const REVISION_LIMIT: Duration = Duration::from_secs(3);
 
@@ -124,7 +122,7 @@ async fn become_consistent(
     otherwise: Otherwise,
 ) -> Result<Fresh, NotFresh> {
     let limit = match otherwise {
-        Otherwise::Upstream => PROOF_LIMIT,
+        Otherwise::Upstream => mirror.proofs().limit(),
         Otherwise::Nobody => REVISION_LIMIT,
     };
     let proved = timeout_at(Instant::now() + limit, prove(mirror, namespace)).await;

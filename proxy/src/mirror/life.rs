@@ -119,7 +119,7 @@ impl Mirrors {
         self.carry(format!("fan-out of {resource}"), fanout.clone().run(), stop);
         let reader = Reader::new(self.upstream.clone(), spec.clone(), (feed.clone(), asking), first);
         self.carry(format!("feed of {resource}"), reader.run(), stop);
-        let proofs = self.counts.0.of(&resource.group_resource());
+        let proofs = self.counts.0.of(&resource.group_resource()).within(self.proof_limit);
         Ok(Mirror::new(spec, Feed::Local(feed), (fanout, proofs)))
     }
 
@@ -139,7 +139,7 @@ impl Mirrors {
             let spec = spec
                 .map_err(|reason| StartError::Unmirrored { resource: resource.group_resource(), reason })?;
             let feed = RemoteFeed::new(peers.clone(), resource.clone(), facts);
-            let proofs = self.counts.0.of(&resource.group_resource());
+            let proofs = self.counts.0.of(&resource.group_resource()).within(self.proof_limit);
             self.answer(Mirror::new(spec, Feed::Remote(feed), (fanout.clone(), proofs)), state).await;
             Ok(())
         };

@@ -12,6 +12,9 @@ use crate::hub::pace::Pace;
 /// Upper ends of the latencies that are told apart, in seconds; the last is how long upstream itself waits for a revision.
 const SECONDS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 3.0];
 
+/// How long a proof may take where nothing else is wished, before upstream answers instead.
+pub const PROOF_LIMIT: Duration = Duration::from_millis(500);
+
 /// The resource, what came of it, and the pace: ten series a mirror.
 type Label = [(&'static str, String); 3];
 
@@ -46,11 +49,12 @@ pub struct ProofMetrics {
     seconds: Family<Label, Histogram, fn() -> Histogram>,
 }
 
-/// The same of one mirror.
+/// The same of one mirror, and how long a proof of it may take.
 #[derive(Clone, Debug)]
 pub struct Proofs {
     metrics: ProofMetrics,
     resource: String,
+    limit: Duration,
 }
 
 // === impl Proof ===
@@ -115,13 +119,24 @@ impl ProofMetrics {
 
     /// The numbers of one mirror.
     pub fn of(&self, resource: &GroupResource) -> Proofs {
-        Proofs { metrics: self.clone(), resource: resource.to_string() }
+        Proofs { metrics: self.clone(), resource: resource.to_string(), limit: PROOF_LIMIT }
     }
 }
 
 // === impl Proofs ===
 
 impl Proofs {
+    /// The same with proofs that may take so long.
+    #[must_use]
+    pub fn within(self, limit: Duration) -> Self {
+        Self { limit, ..self }
+    }
+
+    /// How long a proof may take before upstream answers instead.
+    pub fn limit(&self) -> Duration {
+        self.limit
+    }
+
     /// Counts a request that waited so long for a proof.
     pub fn count(&self, outcome: Outcome, pace: Pace, waited: Duration) {
         let label = [

@@ -18,7 +18,7 @@ use super::Mirror;
 use super::check::CHECK_EVERY;
 use super::check::counts::CheckMetrics;
 use super::demand::Demand;
-use super::proofs::ProofMetrics;
+use super::proofs::{PROOF_LIMIT, ProofMetrics};
 use super::usage::{InUse, Usage};
 use crate::peers::Peers;
 
@@ -87,6 +87,7 @@ pub struct Mirrors {
     pub(super) started: Instant,
     /// How long a mirror goes on that nobody uses.
     pub(super) idle: Duration,
+    pub(super) proof_limit: Duration,
     pub(super) counts: (ProofMetrics, CheckMetrics),
     pub(super) check_every: Duration,
     mirrors: DashMap<GroupVersionResource, Entry>,
@@ -112,6 +113,7 @@ impl Mirrors {
             backing,
             started: Instant::now(),
             idle: IDLE_LIMIT,
+            proof_limit: PROOF_LIMIT,
             counts: Default::default(),
             check_every: CHECK_EVERY,
             mirrors: DashMap::new(),
@@ -123,6 +125,12 @@ impl Mirrors {
     #[must_use]
     pub fn checked_every(self, check_every: Duration) -> Self {
         Self { check_every, ..self }
+    }
+
+    /// The same with mirrors that may take so long to prove that they are fresh, before upstream answers instead.
+    #[must_use]
+    pub fn proved_within(self, proof_limit: Duration) -> Self {
+        Self { proof_limit, ..self }
     }
 
     /// Shows what is counted of proofs and self-checks.

@@ -89,6 +89,26 @@ async fn answers_name_what_proved_them_and_are_counted_by_it() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_quiet_collection_is_upstreams_or_proved_after_a_second_as_configured() {
+    for (seed, limit, by) in [
+        (87, Duration::from_millis(200), "passed; freshness"),
+        (88, Duration::from_secs(3), "mirror; catch-up"),
+    ] {
+        let world = World::with(seed, |settings| {
+            settings.shape.config_maps = 1_100;
+            settings.proof_limit = limit;
+        })
+        .await;
+        let maps = world.collection("configmaps");
+        world.settled(&maps).await;
+        let head = world.touch_node();
+        let list = world.client.get(&Choice::all(&maps).path("")).await;
+        assert_eq!((list.code, list.answered_by()), (200, by), "{limit:?}");
+        assert!(maps.items(&list).0.at() >= head);
+    }
+}
+
 /// Whether the header says what proved an answer, or that there was no proof.
 fn is_named(answered_by: &str) -> bool {
     ["mirror; revision", "mirror; comparison", "mirror; catch-up", "passed; freshness"].contains(&answered_by)

@@ -23,6 +23,7 @@ use weir_proxy::http::answer::Proxy;
 use weir_proxy::http::server::Server as ProxyServer;
 use weir_proxy::mirror::Mirror;
 use weir_proxy::mirror::check::CHECK_EVERY;
+use weir_proxy::mirror::proofs::PROOF_LIMIT;
 use weir_proxy::mirror::registry::{IDLE_LIMIT, Mirrors, State};
 use weir_proxy::passthrough::Passthrough;
 use weir_shard_node::memory::Admission;
@@ -48,6 +49,8 @@ pub(crate) struct Settings {
     pub(crate) mirrors: Vec<&'static str>,
     /// How long a mirror goes on that nobody uses.
     pub(crate) idle: Duration,
+    /// How long a mirror may take to prove that it is fresh.
+    pub(crate) proof_limit: Duration,
     /// Done to the simulation before weir reads from it.
     pub(crate) before: fn(&Sim),
 }
@@ -94,6 +97,7 @@ impl Settings {
             fleet: Default::default(),
             mirrors: vec!["pods", "configmaps", "nodes", "gauges.metering.weir.test"],
             idle: IDLE_LIMIT,
+            proof_limit: PROOF_LIMIT,
             before: |_| {},
         }
     }
@@ -146,7 +150,8 @@ impl World {
         let (fleet, backing) = Fleet::start(&settings, &options, &lifecycle).await;
         let of_mirrors = (settings.policy(), backing);
         let mirrors = Mirrors::new(upstream.clone(), lifecycle.clone(), of_mirrors).idle_for(settings.idle);
-        let mirrors = Arc::new(mirrors.checked_every(settings.check_every));
+        let mirrors = mirrors.checked_every(settings.check_every).proved_within(settings.proof_limit);
+        let mirrors = Arc::new(mirrors);
         timeout(LIMIT, mirrors.start_named()).await.expect("mirrors ready in time").unwrap();
         let admission = Admission::default();
         let server = weir((&mirrors, &admission), upstream, &lifecycle);
