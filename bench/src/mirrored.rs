@@ -97,7 +97,7 @@ impl Mirrored {
     ) -> ProxyBody {
         watch_body::watch(WatchPlan {
             frames: Frames::new(&pods.spec),
-            initial,
+            initial: initial.map(Into::into),
             has_end_bookmark: false,
             follower: Follower::new(self.fanout.follow(interest), after, self.fanout.shards().history()),
             bookmarks: None,

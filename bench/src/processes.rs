@@ -152,6 +152,7 @@ impl ShardNode {
             idle: IDLE_LIMIT,
             limits: FollowLimits::default(),
             metrics: HostMetrics::default(),
+            tick: None,
         });
         let feed = FeedService::new(host.feeds().clone(), lifecycle.clone());
         let service = ShardService::new(

@@ -54,7 +54,7 @@ impl Served {
         let simulated = Simulated::start(collection).await?;
         let upstream = simulated.origin.reach(&lifecycle).await?;
         let policy = MirrorPolicy { named: [GroupResource::parse("configmaps")].into() };
-        let backing = Backing::Local { shards: SHARDS, bounds: WindowBounds::default() };
+        let backing = Backing::Local { shards: SHARDS, bounds: WindowBounds::default(), tick: None };
         let mirrors = Arc::new(Mirrors::new(upstream.clone(), lifecycle.clone(), (policy, backing)));
         tokio::time::timeout(LOAD_LIMIT, mirrors.start_named()).await.context("load the mirror")??;
         let state = mirrors.state(&resource()).context("no mirror")?;

@@ -12,6 +12,7 @@ use weir_daemon::Lifecycle;
 use weir_daemon::members::{Members, NodeAddress, StaticNode, SystemResolver};
 use weir_daemon::peer::{PeerFiles, PeerTls};
 use weir_daemon::telemetry::{self, LogFormat};
+use weir_shard_node::feed::tick::TickNamespace;
 use weir_upstream::{Origin, Upstream, UpstreamOptions};
 
 use crate::duration;
@@ -50,6 +51,15 @@ pub(crate) struct NodesArguments {
     /// In how many shards the space is cut, where the nodes are found by a name.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     shards: Option<u16>,
+}
+
+/// How mirrors are read.
+#[derive(Debug, Args)]
+pub(crate) struct FeedArguments {
+    /// Prove quiet mirrors fresh by ticks: while a request waits, the object weir-tick of the kind in this namespace is patched, at
+    /// most five times a second. For each kind that is to have ticks, create one and allow weir's identity to patch it.
+    #[arg(long, value_name = "NAMESPACE")]
+    pub(crate) tick: Option<TickNamespace>,
 }
 
 /// How weir's own processes know each other.

@@ -16,6 +16,7 @@ use weir_sim::{Churn, ChurnHandle, ChurnShape, ClusterConfig, Sim, SimConfig};
 
 use self::children::{Children, Shape, Told};
 use self::simulated::{Cluster, TOKEN, define_gauges};
+use crate::arguments::FeedArguments;
 use crate::fault::Fault;
 use crate::process::{ListenArguments, Process, say_ready};
 use crate::serve::here;
@@ -56,6 +57,8 @@ pub(crate) struct DevArguments {
     /// And so many proxies. The first listens where --listen says; each writes a kubeconfig, FILE, FILE.1, …
     #[arg(long, value_name = "N", requires = "replicas", value_parser = clap::value_parser!(u16).range(1..=9))]
     proxies: Option<u16>,
+    #[command(flatten)]
+    feeds: FeedArguments,
     #[command(flatten)]
     listen: ListenArguments,
 }
@@ -99,7 +102,7 @@ pub(crate) async fn dev(mut arguments: DevArguments) -> Result<(), Fault> {
         (Front::Simulated(cluster, _), None) => {
             let upstream = cluster.upstream(&process.lifecycle).await?;
             let listen = ListenArguments { write_kubeconfig: Some(written.clone()), ..arguments.listen };
-            let serve = listen.serve(&process, (upstream, here(arguments.shards)));
+            let serve = listen.serve(&process, (upstream, here(arguments.shards, arguments.feeds.tick)));
             process.start(serve).await?.unwrap_or(listen.listen)
         }
         (Front::Real, None) => {
@@ -199,11 +202,14 @@ impl DevArguments {
         let files =
             files.filter_map(|(name, file)| Some([name.to_owned(), file.as_ref()?.display().to_string()]));
         let times = [lasting("--drain", *drain), lasting("--proof-limit", *proof_limit)];
+        let tick = self.feeds.tick.iter();
+        let of_shards = tick.flat_map(|namespace| ["--tick".to_owned(), namespace.to_string()]).collect();
         Told {
             directory: directory.to_owned(),
             listen: *listen,
             written: written.to_owned(),
             common,
+            of_shards,
             of_proxies: files.chain(times).flatten().collect(),
         }
     }

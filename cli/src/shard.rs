@@ -15,7 +15,7 @@ use weir_shard_node::rpc::feed::FeedService;
 use weir_shard_node::rpc::metrics::Metrics;
 use weir_shard_node::rpc::mirrors::Mirrors;
 
-use crate::arguments::{CommonArguments, NodesArguments, PeerArguments, UpstreamArguments};
+use crate::arguments::{CommonArguments, FeedArguments, NodesArguments, PeerArguments, UpstreamArguments};
 use crate::fault::Fault;
 use crate::memory;
 use crate::process::{Process, say};
@@ -39,13 +39,15 @@ pub(crate) struct ShardArguments {
     #[command(flatten)]
     upstream: UpstreamArguments,
     #[command(flatten)]
+    feeds: FeedArguments,
+    #[command(flatten)]
     common: CommonArguments,
 }
 
 /// Serves until told to stop.
 pub(crate) async fn shard(arguments: ShardArguments) -> Result<(), Fault> {
-    let ShardArguments { shard: (index, count), listen, advertise, nodes, peers, upstream, common } =
-        arguments;
+    let ShardArguments { shard: (index, count), listen, advertise, nodes, peers, .. } = arguments;
+    let ShardArguments { upstream, feeds, common, .. } = arguments;
     let process = Process::begin("shard", &common)?;
     let lifecycle = process.lifecycle.clone();
     let tls = peers.tls(&lifecycle)?;
@@ -81,6 +83,7 @@ pub(crate) async fn shard(arguments: ShardArguments) -> Result<(), Fault> {
         idle: common.idle,
         limits: FollowLimits::default(),
         metrics: metrics.0,
+        tick: feeds.tick,
     });
     // A node refuses nothing: what is new comes from proxies, and is nothing that it would hold.
     memory::keep(&process, (host.clone(), host.started()), common.memory_limit, &Admission::default());

@@ -16,5 +16,6 @@ pub mod request;
 pub mod ring;
 pub mod scope;
 pub mod subscription;
+pub mod tick;
 pub mod verify;
 pub mod watch;

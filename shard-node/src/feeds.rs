@@ -31,6 +31,7 @@ use crate::feed::metrics::FeedMetrics;
 use crate::feed::prove::{self, Asking};
 use crate::feed::reader::Reader;
 use crate::feed::ring::Standing;
+use crate::feed::tick::{Tick, TickNamespace};
 use starting::NotDescribed;
 
 /// How long a feed goes on without a subscriber: long enough for all of them to restart one after the other.
@@ -84,6 +85,7 @@ pub struct Feeds {
     lifecycle: Lifecycle,
     metrics: (FeedMetrics, FeedsMetrics),
     idle_limit: Duration,
+    tick: Option<TickNamespace>,
     feeds: Mutex<HashMap<GroupVersionResource, watch::Sender<State>>>,
 }
 
@@ -92,13 +94,19 @@ pub struct Feeds {
 impl Feeds {
     /// None yet.
     pub fn new(upstream: Upstream, lifecycle: Lifecycle, metrics: (FeedMetrics, FeedsMetrics)) -> Self {
-        Self { upstream, lifecycle, metrics, idle_limit: IDLE_LIMIT, feeds: Mutex::default() }
+        Self { upstream, lifecycle, metrics, idle_limit: IDLE_LIMIT, tick: None, feeds: Mutex::default() }
     }
 
     /// The same with feeds that go on without a subscriber for so long.
     #[must_use]
     pub fn idle_for(self, idle_limit: Duration) -> Self {
         Self { idle_limit, ..self }
+    }
+
+    /// The same with feeds that tick where they find objects for it.
+    #[must_use]
+    pub fn ticking_in(self, tick: Option<TickNamespace>) -> Self {
+        Self { tick, ..self }
     }
 
     /// Where feeds read.
@@ -179,8 +187,10 @@ impl Feeds {
             Ok(spec) => Arc::new(spec),
             Err(refused) => return self.refuse(resource, refused).await,
         };
-        let (questions, asking) = prove::questions();
-        let handle = Arc::new(FeedHandle::new(questions).counted_by(self.metrics.0.of(resource)));
+        let counters = self.metrics.0.of(resource);
+        let tick = self.tick.as_ref().and_then(|namespace| Tick::of(&spec, namespace, &counters));
+        let (questions, asking) = prove::questions(tick);
+        let handle = Arc::new(FeedHandle::new(questions).counted_by(counters));
         let running = Arc::new(RunningFeed { spec, handle });
         self.set(resource, State::Running(running.clone()));
         info!(%resource, "feed started");

@@ -29,6 +29,7 @@ use weir_upstream::Upstream;
 pub use hosted::Hosted;
 pub use metrics::HostMetrics;
 
+use crate::feed::tick::TickNamespace;
 use crate::feeds::Feeds;
 use crate::node::cell::NodeCell;
 use crate::nodes::Nodes;
@@ -67,6 +68,8 @@ pub struct HostParts {
     pub limits: FollowLimits,
     /// What is counted.
     pub metrics: HostMetrics,
+    /// Where feeds tick, if they are to.
+    pub tick: Option<TickNamespace>,
 }
 
 /// All mirrors of one shard node.
@@ -109,9 +112,9 @@ impl Host {
     /// No mirrors yet; see [`Host::start`].
     pub fn new(parts: HostParts) -> Arc<Self> {
         let HostParts { upstream, lifecycle, members, dialer, own, slots, .. } = parts;
-        let HostParts { bounds, policy, idle, limits, metrics, .. } = parts;
+        let HostParts { bounds, policy, idle, limits, metrics, tick, .. } = parts;
         let counters = (metrics.feed.clone(), metrics.feeds.clone());
-        let feeds = Arc::new(Feeds::new(upstream, lifecycle.clone(), counters));
+        let feeds = Arc::new(Feeds::new(upstream, lifecycle.clone(), counters).ticking_in(tick));
         let nodes = Arc::new(Nodes::new(own, members, dialer));
         let (started, mirrors) = (Instant::now(), Mutex::default());
         Arc::new(Self {

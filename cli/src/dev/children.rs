@@ -47,6 +47,8 @@ pub(crate) struct Told {
     pub(crate) written: PathBuf,
     /// What every child is told besides: upstream, mirrors, logging.
     pub(crate) common: Vec<String>,
+    /// What every shard node is told besides.
+    pub(crate) of_shards: Vec<String>,
     /// What every proxy is told besides.
     pub(crate) of_proxies: Vec<String>,
 }
@@ -89,7 +91,8 @@ impl Children {
             let shard_of = format!("{shard}/{}", shape.shards);
             let first = ["shard", "--shard", &shard_of, "--listen", &address.to_string()].map(str::to_owned);
             let certificate = format!("shard-{shard}");
-            let arguments = [first.to_vec(), named.clone(), peers(&certificates, &certificate)].concat();
+            let peers = peers(&certificates, &certificate);
+            let arguments = [first.to_vec(), named.clone(), peers, told.of_shards.clone()].concat();
             specs.push(told.spec(format!("shard {shard_of}"), address.to_string(), arguments)?);
         }
         let mut first = None;

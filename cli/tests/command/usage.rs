@@ -91,6 +91,7 @@ fn help_names_every_command_and_option() {
         "--shards",
         "--mirror",
         "--write-kubeconfig",
+        "--tick",
         "--tls-cert",
     ];
     for word in options {
@@ -122,6 +123,9 @@ fn wrong_flags_are_named() {
         (&["serve", "--tls-cert", "a.crt"], "--tls-key"),
         (&["serve", "--kubeconfig", "a", "--in-cluster"], "--in-cluster"),
         (&["serve", "--drain", "30"], "--drain"),
+        (&["serve", "--tick", "A/b"], "--tick"),
+        (&["shard", "--tick", ""], "--tick"),
+        (&["proxy", "--tick", "weir"], "--tick"),
         (&["dev", "--instances", "0"], "--instances"),
         (&["dev", "--seed", "x"], "--seed"),
     ] {

@@ -27,6 +27,8 @@ pub struct Prove {
     pub wants_digests: bool,
     /// What was told of this history is false: the feed begins another one, unless it has.
     pub doubted: Option<History>,
+    /// Whether the revision of a tick is wanted.
+    pub wants_tick: bool,
 }
 
 /// Upstream's answer to one question, asked after the call came in.
@@ -40,6 +42,8 @@ pub struct Proof {
     pub asked_at: ResourceVersion,
     /// What the scope contains at `revision`, where that was wanted.
     pub entries: Option<Vec<Entry>>,
+    /// Whether the feed could tick.
+    pub can_tick: bool,
 }
 
 /// One object without its content.
@@ -67,13 +71,15 @@ impl Prove {
             wants_catch_up: false,
             wants_digests: false,
             doubted: None,
+            wants_tick: false,
         }
     }
 }
 
 impl From<&Prove> for wire::Prove {
     fn from(prove: &Prove) -> Self {
-        let Prove { mirror, scope, wants_entries, wants_catch_up, wants_digests, doubted } = prove;
+        let Prove { mirror, scope, wants_entries, wants_catch_up, wants_digests, doubted, wants_tick } =
+            prove;
         Self {
             hello: Some(Spoken::OURS.hello()),
             mirror: Some(mirror.into()),
@@ -82,6 +88,7 @@ impl From<&Prove> for wire::Prove {
             wants_catch_up: *wants_catch_up,
             wants_digests: *wants_digests,
             doubted: doubted.map(History::get),
+            wants_tick: *wants_tick,
         }
     }
 }
@@ -98,6 +105,7 @@ impl TryFrom<wire::Prove> for Prove {
             wants_catch_up: prove.wants_catch_up,
             wants_digests: prove.wants_digests,
             doubted: prove.doubted.map(History::new),
+            wants_tick: prove.wants_tick,
         })
     }
 }
@@ -106,7 +114,7 @@ impl TryFrom<wire::Prove> for Prove {
 
 impl From<&Proof> for wire::Proof {
     fn from(proof: &Proof) -> Self {
-        let Proof { source, revision, asked_at, entries } = proof;
+        let Proof { source, revision, asked_at, entries, can_tick } = proof;
         let entries = entries.as_ref().map(|entries| wire::Entries {
             entries: entries
                 .iter()
@@ -118,7 +126,8 @@ impl From<&Proof> for wire::Proof {
                 })
                 .collect(),
         });
-        Self { source: source.0, revision: revision.get(), asked_at: asked_at.get(), entries }
+        let (revision, asked_at) = (revision.get(), asked_at.get());
+        Self { source: source.0, revision, asked_at, entries, can_tick: *can_tick }
     }
 }
 
@@ -140,6 +149,7 @@ impl TryFrom<wire::Proof> for Proof {
             revision: ResourceVersion::new(proof.revision),
             asked_at: ResourceVersion::new(proof.asked_at),
             entries: entries.transpose()?,
+            can_tick: proof.can_tick,
         })
     }
 }

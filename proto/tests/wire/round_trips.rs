@@ -52,20 +52,28 @@ fn feed() -> Made<Any> {
         .prop_map(|(oldest, more)| Spoken::new(oldest, oldest.saturating_add(more)).unwrap());
     let subscribe = (spoken, range(), option::of(version()), history())
         .prop_map(|(spoken, range, after, history)| Subscribe { spoken, range, after, history });
-    let prove = (mirror(), scope(), any::<[bool; 3]>(), option::of(history())).prop_map(
-        |(mirror, scope, [wants_entries, wants_catch_up, wants_digests], doubted)| Prove {
+    let prove = (mirror(), scope(), any::<[bool; 4]>(), option::of(history())).prop_map(
+        |(mirror, scope, [wants_entries, wants_catch_up, wants_digests, wants_tick], doubted)| Prove {
             mirror,
             scope,
             wants_entries,
             wants_catch_up,
             wants_digests,
             doubted,
+            wants_tick,
         },
     );
     let entry = (key(), ".{1,9}", version(), option::of(any::<u64>()))
         .prop_map(|(key, uid, rv, digest)| Entry { key, uid: uid.into(), rv, digest });
-    let proof = (source(), version(), version(), option::of(vec(entry, 0..4)))
-        .prop_map(|(source, revision, asked_at, entries)| Proof { source, revision, asked_at, entries });
+    let proof = (source(), version(), version(), option::of(vec(entry, 0..4)), any::<bool>()).prop_map(
+        |(source, revision, asked_at, entries, can_tick)| Proof {
+            source,
+            revision,
+            asked_at,
+            entries,
+            can_tick,
+        },
+    );
     prop_oneof![
         subscribe.prop_map(Any::Subscribe),
         feed_answer().prop_map(Any::FeedAnswer),

@@ -139,16 +139,20 @@ fn feed() -> Vec<Any> {
     };
     let prove = Prove { scope, wants_entries: true, wants_catch_up: true, ..Prove::revision(pods()) };
     let doubting = Prove { wants_digests: true, doubted: Some(HISTORY), ..prove.clone() };
-    let proof =
-        |entries| Any::Proof(Proof { source: SourceId(7), revision: rv(90), asked_at: rv(80), entries });
+    let ticking = Prove { wants_tick: true, ..Prove::revision(pods()) };
+    let answer =
+        |entries| Proof { source: SourceId(7), revision: rv(90), asked_at: rv(80), entries, can_tick: false };
+    let proof = |entries| Any::Proof(answer(entries));
     let mut samples = vec![
         subscribe(None),
         subscribe(Some(rv(10))),
         Any::Prove(prove),
         Any::Prove(doubting),
+        Any::Prove(ticking),
         proof(None),
         proof(entry(None)),
         proof(entry(Some(0x0123_4567_89ab_cdef))),
+        Any::Proof(Proof { can_tick: true, ..answer(None) }),
     ];
     samples.extend(feed_answers());
     samples

@@ -32,7 +32,8 @@ impl Feed for Repeater {
 
     async fn prove(&self, request: Request<wire::Prove>) -> Result<Response<wire::Proof>, Status> {
         let Prove { .. } = request.into_inner().try_into()?;
-        let proof = Proof { source: SourceId(1), revision: rv(2), asked_at: rv(1), entries: None };
+        let proof =
+            Proof { source: SourceId(1), revision: rv(2), asked_at: rv(1), entries: None, can_tick: false };
         Ok(Response::new((&proof).into()))
     }
 }

@@ -1,6 +1,6 @@
 //! How fresh an answer must be, and the proof of it. Two proofs, whichever comes first: by revision, when all shards have
-//! come to one that upstream gave after the request came in; by comparison, when the mirror holds exactly the objects that
-//! upstream has in the scope now. Both are asked over the connection that feeds the mirror.
+//! come to one that upstream gave after the request came in, to a question or to a tick; by comparison, when the mirror holds
+//! exactly the objects that upstream has in the scope now. Both are asked over the connection that feeds the mirror.
 //!
 //! That a stream is alive proves nothing, and neither does another instance's revision. Answers of two questions are never
 //! combined.
@@ -15,6 +15,7 @@ use weir_core::options::Freshness;
 use weir_core::{ResourceVersion, Status};
 use weir_shard_node::feed::scope::{Detail, MAX_OBJECTS, ScopeContent};
 
+use super::ticking::Ticking;
 use crate::hub::pace::Pace;
 use crate::mirror::Mirror;
 use crate::mirror::check::{self, Suspicion};
@@ -108,9 +109,9 @@ async fn become_as_new_as(
 ) -> Result<Fresh, NotFresh> {
     tokio::select! {
         biased;
-        reached = come_to(mirror, wanted) => {
-            reached?;
-            Ok(newest(mirror).await?.proved_by(Proof::CatchUp))
+        reached = come_by(mirror, wanted) => {
+            let proof = reached?;
+            Ok(newest(mirror).await?.proved_by(proof))
         }
         fresh = by_comparison(mirror, namespace, wanted) => Ok(fresh),
     }
@@ -143,15 +144,30 @@ pub async fn is_reached_upstream(mirror: &Mirror, wanted: ResourceVersion) -> Op
 /// A state that holds everything that upstream had when this was called; `None` where the feed cannot ask. The answer to the
 /// first question may take upstream as long as a list would: a quiet mirror, which will need one, asks for both at once then.
 async fn prove(mirror: &Mirror, namespace: Option<&Arc<str>>) -> Option<Fresh> {
+    let ticking = Ticking::of(mirror);
+    let fresh = tokio::select! {
+        biased;
+        () = ticking.came() => newest(mirror).await.ok()?.proved_by(Proof::Tick),
+        fresh = by_question(mirror, namespace, &ticking) => fresh?,
+    };
+    Some(Fresh { proof: fresh.proof.map(|proof| ticking.credit(proof)), ..fresh })
+}
+
+/// The same without a tick's own answer. Where a tick is under way nothing else is asked for until it takes long.
+async fn by_question(mirror: &Mirror, namespace: Option<&Arc<str>>, ticking: &Ticking<'_>) -> Option<Fresh> {
+    let compared = async |wanted| {
+        ticking.is_over().await;
+        Some(by_comparison(mirror, namespace, wanted).await)
+    };
     let pace = mirror.fanout().pace();
     let mut question = pin!(mirror.feed().newest(false));
     let revision = match timeout_at(Instant::now() + PROMPT, &mut question).await {
         Ok(revision) => revision?,
         Err(_) if pace == Pace::Busy => question.await?,
         Err(_) => {
-            let by_revision = async { by_revision(mirror, question.await?, BESIDE_COMPARISON).await };
+            let by_revision = async { come(mirror, question.await?, (BESIDE_COMPARISON, ticking)).await };
             return tokio::select! {
-                fresh = by_comparison(mirror, namespace, ResourceVersion::ZERO) => Some(fresh),
+                fresh = compared(ResourceVersion::ZERO) => fresh,
                 fresh = by_revision => fresh,
             };
         }
@@ -160,34 +176,45 @@ async fn prove(mirror: &Mirror, namespace: Option<&Arc<str>>) -> Option<Fresh> {
         Pace::Busy => BUSY_BY_ITSELF,
         Pace::Quiet => QUIET_BY_ITSELF,
     };
-    if let Some(fresh) = by_itself(mirror, revision, limit).await {
+    if let Some(fresh) = come_by_itself(mirror, revision, limit).await {
         return Some(fresh);
     }
     tokio::select! {
-        fresh = by_catch_up(mirror, revision) => fresh,
-        fresh = by_comparison(mirror, namespace, revision) => Some(fresh),
+        fresh = come(mirror, revision, (Duration::ZERO, ticking)) => fresh,
+        fresh = compared(revision) => fresh,
     }
 }
 
-/// Waits until the mirror has come to the revision, for so long without help.
-async fn by_revision(mirror: &Mirror, revision: ResourceVersion, limit: Duration) -> Option<Fresh> {
-    match by_itself(mirror, revision, limit).await {
-        Some(fresh) => Some(fresh),
-        None => by_catch_up(mirror, revision).await,
+/// Waits until the mirror has come to the revision: for so long by itself, and then brought there.
+async fn come(
+    mirror: &Mirror,
+    revision: ResourceVersion,
+    (limit, ticking): (Duration, &Ticking<'_>),
+) -> Option<Fresh> {
+    if let Some(fresh) = come_by_itself(mirror, revision, limit).await {
+        return Some(fresh);
     }
+    bring_to(mirror, revision, ticking).await?;
+    Some(newest(mirror).await.ok()?.proved_by(Proof::CatchUp))
 }
 
-async fn by_itself(mirror: &Mirror, revision: ResourceVersion, limit: Duration) -> Option<Fresh> {
+async fn come_by_itself(mirror: &Mirror, revision: ResourceVersion, limit: Duration) -> Option<Fresh> {
     timeout_at(Instant::now() + limit, mirror.reached(revision)).await.ok()?;
     Some(newest(mirror).await.ok()?.proved_by(Proof::Revision))
 }
 
-/// Brings the feed to the present and waits for the revision.
-async fn by_catch_up(mirror: &Mirror, revision: ResourceVersion) -> Option<Fresh> {
-    // The answer to the second question is not needed: what it sets going brings the mirror to the first one's.
-    mirror.feed().newest(true).await?;
-    mirror.reached(revision).await;
-    Some(newest(mirror).await.ok()?.proved_by(Proof::CatchUp))
+/// Waits for the revision, and brings the feed to the present unless a tick does; `None` where the feed cannot ask.
+async fn bring_to(mirror: &Mirror, revision: ResourceVersion, ticking: &Ticking<'_>) -> Option<()> {
+    tokio::select! {
+        biased;
+        () = mirror.reached(revision) => {}
+        () = ticking.is_over() => {
+            // The answer to the second question is not needed: what it sets going brings the mirror to the first one's.
+            mirror.feed().newest(true).await?;
+            mirror.reached(revision).await;
+        }
+    }
+    Some(())
 }
 
 /// Compares until the mirror holds what upstream held, or has come past it. A difference proves nothing: what is lacking is
@@ -243,17 +270,31 @@ async fn newest(mirror: &Mirror) -> Result<Fresh, NotFresh> {
 
 /// Waits until the mirror itself has come to a revision; 504 in upstream's words after as long as upstream waits.
 pub async fn come_to(mirror: &Mirror, wanted: ResourceVersion) -> Result<(), NotFresh> {
+    come_by(mirror, wanted).await.map(drop)
+}
+
+/// The same, and what brought it there.
+async fn come_by(mirror: &Mirror, wanted: ResourceVersion) -> Result<Proof, NotFresh> {
     let deadline = Instant::now() + REVISION_LIMIT;
     if mirror.newest().is_some_and(|newest| newest >= wanted) {
-        return Ok(());
+        return Ok(Proof::CatchUp);
     }
-    let caught_up = async {
-        // Whatever the answer: what counts is whether the mirror comes to the version.
-        let _ = mirror.feed().newest(true).await;
-        mirror.reached(wanted).await;
+    let ticking = Ticking::of(mirror);
+    let tick = async {
+        ticking.came().await;
+        // Upstream may have yet to come to the version itself.
+        std::future::pending::<()>().await;
     };
-    if timeout_at(deadline, caught_up).await.is_ok() {
-        return Ok(());
+    let came = async {
+        tokio::select! {
+            biased;
+            // Whatever the answer: what counts is whether the mirror comes to the version.
+            _ = bring_to(mirror, wanted, &ticking) => mirror.reached(wanted).await,
+            () = tick => {}
+        }
+    };
+    if timeout_at(deadline, came).await.is_ok() {
+        return Ok(ticking.credit(Proof::CatchUp));
     }
     let current = mirror.newest().unwrap_or_default();
     Err(NotFresh::Refuse(Box::new(Status::too_large_resource_version(wanted, current))))

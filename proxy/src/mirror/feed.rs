@@ -4,6 +4,7 @@
 //! An answer of one feed says nothing about another one's instance; the proxy combines none.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -38,6 +39,8 @@ pub struct RemoteFeed {
     peers: Arc<Peers>,
     resource: GroupVersionResource,
     facts: watch::Receiver<Option<Arc<MirrorFacts>>>,
+    /// Whether the feed could tick when it answered last.
+    can_tick: AtomicBool,
 }
 
 // === impl Feed ===
@@ -72,6 +75,28 @@ impl Feed {
         }
     }
 
+    /// The revision of a tick that was sent after this call began; `None` where the feed can make none.
+    pub async fn tick(&self) -> Option<ResourceVersion> {
+        match self {
+            Self::Local(feed) => feed.tick().await,
+            Self::Remote(feed) => {
+                let proof = feed.prove(Prove { wants_tick: true, ..feed.question() }).await;
+                if proof.is_none() {
+                    feed.can_tick.store(false, Ordering::Relaxed);
+                }
+                Some(proof?.revision)
+            }
+        }
+    }
+
+    /// Whether a tick is worth asking for. A feed elsewhere says so with its other answers, so that nobody asks in vain.
+    pub fn can_tick(&self) -> bool {
+        match self {
+            Self::Local(feed) => feed.can_tick(),
+            Self::Remote(feed) => feed.can_tick.load(Ordering::Relaxed),
+        }
+    }
+
     /// What was told of a history is false: every feed of the mirror that can be reached begins another one, unless it has.
     pub async fn doubt(&self, history: History) {
         match self {
@@ -97,7 +122,7 @@ impl RemoteFeed {
         resource: GroupVersionResource,
         facts: watch::Receiver<Option<Arc<MirrorFacts>>>,
     ) -> Self {
-        Self { peers, resource, facts }
+        Self { peers, resource, facts, can_tick: AtomicBool::new(false) }
     }
 
     fn question(&self) -> Prove {
@@ -117,7 +142,10 @@ impl RemoteFeed {
             let Some(peer) = peers.iter().find(|peer| peer.address().as_str() == address) else { continue };
             let Some(answer) = ask(peer, &prove).await else { continue };
             match Proof::try_from(answer) {
-                Ok(proof) if proof.entries.is_some() == prove.wants_entries => return Some(proof),
+                Ok(proof) if proof.entries.is_some() == prove.wants_entries => {
+                    self.can_tick.store(proof.can_tick, Ordering::Relaxed);
+                    return Some(proof);
+                }
                 Ok(_) => return None,
                 Err(error) => debug!(%address, %error, "proof of a node cannot be read"),
             }

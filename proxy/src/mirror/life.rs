@@ -15,6 +15,7 @@ use weir_shard_node::feed::handle::FeedHandle;
 use weir_shard_node::feed::prove;
 use weir_shard_node::feed::reader::Reader;
 use weir_shard_node::feed::ring::SubscriberId;
+use weir_shard_node::feed::tick::{Tick, TickNamespace};
 use weir_shard_node::feeds::starting;
 use weir_shard_node::node::cell::NodeCell;
 use weir_shard_node::subscriber;
@@ -83,8 +84,8 @@ impl Mirrors {
         stop: &CancellationToken,
     ) -> Result<Ended, StartError> {
         match &self.backing {
-            Backing::Local { shards, bounds } => {
-                let mirror = self.assemble(resource, (*shards, *bounds), stop).await?;
+            Backing::Local { shards, bounds, tick } => {
+                let mirror = self.assemble(resource, (*shards, *bounds, tick.as_ref()), stop).await?;
                 tokio::select! {
                     () = stop.cancelled() => {}
                     () = self.answer(mirror, &entry.state) => {}
@@ -99,7 +100,7 @@ impl Mirrors {
     async fn assemble(
         &self,
         resource: &GroupVersionResource,
-        (shards, bounds): (usize, WindowBounds),
+        (shards, bounds, tick): (usize, WindowBounds, Option<&TickNamespace>),
         stop: &CancellationToken,
     ) -> Result<Mirror, StartError> {
         let instances = self.upstream.instances();
@@ -107,8 +108,11 @@ impl Mirrors {
         let described = starting::describe(&self.upstream, resource, first).await;
         let spec = described
             .map_err(|source| StartError::Describe { resource: resource.group_resource(), source })?;
-        let (questions, asking) = prove::questions();
-        let (spec, feed) = (Arc::new(spec), Arc::new(FeedHandle::new(questions)));
+        let counters = self.feeds.of(resource);
+        let tick = tick.and_then(|namespace| Tick::of(&spec, namespace, &counters));
+        let (questions, asking) = prove::questions(tick);
+        let feed = FeedHandle::new(questions).counted_by(counters);
+        let (spec, feed) = (Arc::new(spec), Arc::new(feed));
         let nodes = (0..shards).map(|index| NodeCell::new(SlotSet::of_shard(index, shards), bounds));
         let nodes: Vec<_> = nodes.map(Arc::new).collect();
         for (index, node) in nodes.iter().enumerate() {

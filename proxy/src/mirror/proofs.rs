@@ -15,7 +15,7 @@ const SECONDS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5
 /// How long a proof may take where nothing else is wished, before upstream answers instead.
 pub const PROOF_LIMIT: Duration = Duration::from_millis(500);
 
-/// The resource, what came of it, and the pace: ten series a mirror.
+/// The resource, what came of it, and the pace: fourteen series a mirror.
 type Label = [(&'static str, String); 3];
 
 /// What proved a state to be fresh.
@@ -27,6 +27,8 @@ pub enum Proof {
     Comparison,
     /// The mirror came to the revision after the feed had been asked to catch up.
     CatchUp,
+    /// The mirror came to a revision after the feed had been asked for a tick.
+    Tick,
     /// There was none in time: a watch was shown a state that was read at upstream, and goes on in the mirror behind it.
     List,
 }
@@ -67,6 +69,7 @@ impl Proof {
             Self::Comparison => "comparison",
             Self::CatchUp => "catch-up",
             Self::List => "list",
+            Self::Tick => "tick",
         }
     }
 
@@ -77,6 +80,7 @@ impl Proof {
             Self::Comparison => "mirror; comparison",
             Self::CatchUp => "mirror; catch-up",
             Self::List => "mirror; list",
+            Self::Tick => "mirror; tick",
         }
     }
 }

@@ -11,6 +11,8 @@ use weir_core::policy::MirrorPolicy;
 use weir_core::{GroupResource, GroupVersionResource, WindowBounds};
 use weir_daemon::Lifecycle;
 use weir_proto::session::Unmirrored;
+use weir_shard_node::feed::metrics::FeedMetrics;
+use weir_shard_node::feed::tick::TickNamespace;
 use weir_shard_node::feeds::starting::{self, NotDescribed};
 use weir_upstream::Upstream;
 
@@ -37,6 +39,8 @@ pub enum Backing {
         shards: usize,
         /// How much log.
         bounds: WindowBounds,
+        /// Where feeds tick, if they are to.
+        tick: Option<TickNamespace>,
     },
     /// In processes of their own.
     Nodes(Arc<Peers>),
@@ -89,6 +93,8 @@ pub struct Mirrors {
     pub(super) idle: Duration,
     pub(super) proof_limit: Duration,
     pub(super) counts: (ProofMetrics, CheckMetrics),
+    /// What the feeds of this process count, where it has any.
+    pub(super) feeds: FeedMetrics,
     pub(super) check_every: Duration,
     mirrors: DashMap<GroupVersionResource, Entry>,
     demand: Demand,
@@ -115,6 +121,7 @@ impl Mirrors {
             idle: IDLE_LIMIT,
             proof_limit: PROOF_LIMIT,
             counts: Default::default(),
+            feeds: FeedMetrics::default(),
             check_every: CHECK_EVERY,
             mirrors: DashMap::new(),
             demand: Demand::default(),
@@ -133,11 +140,14 @@ impl Mirrors {
         Self { proof_limit, ..self }
     }
 
-    /// Shows what is counted of proofs and self-checks.
+    /// Shows what is counted of proofs, self-checks, and the feeds of this process.
     pub fn register(&self, registry: &mut Registry) {
         let (proofs, checks) = &self.counts;
         proofs.register(registry);
         checks.register(registry);
+        if let Backing::Local { .. } = &self.backing {
+            self.feeds.register(registry);
+        }
     }
 
     /// The same with mirrors that go on for so long when nobody uses them.

@@ -160,6 +160,16 @@ impl FeedHandle {
         self.questions.scope(namespace, detail).await
     }
 
+    /// The revision of a tick that was sent after this call began; see [`Questions::tick`].
+    pub async fn tick(&self) -> Option<ResourceVersion> {
+        self.questions.tick().await
+    }
+
+    /// Whether a tick is worth asking for; see [`Questions::can_tick`].
+    pub fn can_tick(&self) -> bool {
+        self.questions.can_tick()
+    }
+
     /// What was told of this history is false: the reader drops it and begins the next one, unless it has.
     pub fn doubt(&self, history: History) {
         self.change(|ring| ring.doubt(history));

@@ -16,6 +16,8 @@ pub struct FeedMetrics {
     watches: Family<Label, Counter>,
     backfills: Family<Label, Counter>,
     restores: Family<Label, Counter>,
+    ticks: Family<Label, Counter>,
+    failed_ticks: Family<Label, Counter>,
 }
 
 /// The counters of one mirror's feeds.
@@ -31,6 +33,10 @@ pub struct FeedCounters {
     pub backfills: Counter,
     /// Histories begun after the first: upstream's went back, a subscriber knew of it, or what was told of one was false.
     pub restores: Counter,
+    /// Ticks sent.
+    pub ticks: Counter,
+    /// Those of them that upstream refused, did not answer in time, or did not write.
+    pub failed_ticks: Counter,
 }
 
 // === impl FeedMetrics ===
@@ -38,7 +44,7 @@ pub struct FeedCounters {
 impl FeedMetrics {
     /// Shows the counters.
     pub fn register(&self, registry: &mut Registry) {
-        let Self { lists, late_lists, watches, backfills, restores } = self;
+        let Self { lists, late_lists, watches, backfills, restores, ticks, failed_ticks } = self;
         let mut add = |name: &str, help: &str, family: &Family<Label, Counter>| {
             registry.register(name, help, family.clone());
         };
@@ -50,6 +56,12 @@ impl FeedMetrics {
             "feed_restores",
             "Histories begun after the first: upstream's went back, or what was told of one was found false",
             restores,
+        );
+        add("feed_ticks", "Writes of a tick object, sent since somebody waited for a quiet mirror", ticks);
+        add(
+            "feed_failed_ticks",
+            "Ticks that upstream refused, did not answer in time, or did not write",
+            failed_ticks,
         );
     }
 
@@ -63,6 +75,8 @@ impl FeedMetrics {
             watches: of(&self.watches),
             backfills: of(&self.backfills),
             restores: of(&self.restores),
+            ticks: of(&self.ticks),
+            failed_ticks: of(&self.failed_ticks),
         }
     }
 }

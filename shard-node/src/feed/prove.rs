@@ -1,5 +1,5 @@
-//! Questions that a feed asks upstream for others: which revision is the newest now; what a scope holds now; and a second
-//! watch that brings the feed to the present. All go over the feed's own connection: progress belongs to an instance
+//! Questions that a feed asks upstream for others: which revision is the newest now; what a scope holds now; a second watch
+//! that brings the feed to the present; and a tick, which gives the feed's stream an event to bring. All go over the feed's own connection: progress belongs to an instance
 //! (another one may be seconds behind, silently), and a proof from another one says nothing about this feed.
 //!
 //! Who asks while a question is under way waits for the next one. Its answer was made before they came, so for them it
@@ -12,11 +12,13 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep_until};
 use weir_core::ResourceVersion;
 use weir_core::mirror::MirrorSpec;
 use weir_upstream::Connection;
 
 use super::scope::{self, Detail, ScopeContent};
+use super::tick::Tick;
 use super::verify::newest_revision;
 use super::watch::{WatchError, Watching};
 
@@ -33,6 +35,7 @@ pub(super) const CATCH_UP_SECONDS: u32 = 3;
 enum Topic {
     Newest,
     Scope(Option<Arc<str>>, Detail),
+    Tick,
 }
 
 /// One caller.
@@ -40,11 +43,15 @@ enum Topic {
 enum Ask {
     Newest { answer: oneshot::Sender<ResourceVersion>, catch_up: bool },
     Scope { answer: oneshot::Sender<Arc<ScopeContent>>, namespace: Option<Arc<str>>, detail: Detail },
+    Tick { answer: oneshot::Sender<ResourceVersion> },
 }
 
 /// The callers' end.
 #[derive(Clone, Debug)]
-pub struct Questions(mpsc::Sender<Ask>);
+pub struct Questions {
+    asks: mpsc::Sender<Ask>,
+    tick: Option<Arc<Tick>>,
+}
 
 /// The feed's end.
 pub struct Asking {
@@ -52,13 +59,14 @@ pub struct Asking {
     waiting: Vec<Ask>,
     under_way: FuturesUnordered<UnderWay>,
     topics: HashSet<Topic>,
+    tick: Option<Arc<Tick>>,
 }
 
 /// What one question brought, for the feed itself.
 pub struct Answered {
     topic: Topic,
-    /// Upstream's newest revision when it answered.
-    pub revision: ResourceVersion,
+    /// Upstream's newest revision when it answered; `None` where it was asked for a tick and gave none.
+    pub revision: Option<ResourceVersion>,
     /// How far the feed was when the question was sent; an answer below it means that history went back.
     pub frontier: ResourceVersion,
     /// A second watch from there, where a caller wanted the feed to get to the revision soon.
@@ -67,12 +75,13 @@ pub struct Answered {
 
 type UnderWay = Pin<Box<dyn Future<Output = Result<Answered, WatchError>> + Send>>;
 
-/// A pair of ends.
-pub fn questions() -> (Questions, Asking) {
+/// A pair of ends, of a mirror that has a tick or none.
+pub fn questions(tick: Option<Tick>) -> (Questions, Asking) {
     let (sender, asks) = mpsc::channel(MAX_WAITING);
-    let asking =
-        Asking { asks, waiting: Vec::new(), under_way: FuturesUnordered::new(), topics: HashSet::new() };
-    (Questions(sender), asking)
+    let tick = tick.map(Arc::new);
+    let questions = Questions { asks: sender, tick: tick.clone() };
+    let (waiting, under_way, topics) = Default::default();
+    (questions, Asking { asks, waiting, under_way, topics, tick })
 }
 
 // === impl Questions ===
@@ -82,7 +91,7 @@ impl Questions {
     /// too many ask. With `catch_up` the feed also sees to it that it gets there.
     pub async fn newest(&self, catch_up: bool) -> Option<ResourceVersion> {
         let (answer, answered) = oneshot::channel();
-        self.0.try_send(Ask::Newest { answer, catch_up }).ok()?;
+        self.asks.try_send(Ask::Newest { answer, catch_up }).ok()?;
         answered.await.ok()
     }
 
@@ -90,8 +99,22 @@ impl Questions {
     /// `None` as above, and where the scope holds too much to be compared.
     pub async fn scope(&self, namespace: Option<Arc<str>>, detail: Detail) -> Option<Arc<ScopeContent>> {
         let (answer, answered) = oneshot::channel();
-        self.0.try_send(Ask::Scope { answer, namespace, detail }).ok()?;
+        self.asks.try_send(Ask::Scope { answer, namespace, detail }).ok()?;
         answered.await.ok()
+    }
+
+    /// The revision of a tick that was sent after this call began: once the feed has come there, everything that was
+    /// acknowledged before the call has come too. `None` as above, and where no tick can be made.
+    pub async fn tick(&self) -> Option<ResourceVersion> {
+        let (answer, answered) = oneshot::channel();
+        let can_ask = self.can_tick() && self.asks.try_send(Ask::Tick { answer }).is_ok();
+        can_ask.then_some(())?;
+        answered.await.ok()
+    }
+
+    /// Whether a tick is worth asking for: there is to be one, and none has failed of late.
+    pub fn can_tick(&self) -> bool {
+        self.tick.as_ref().is_some_and(|tick| tick.works())
     }
 }
 
@@ -108,8 +131,10 @@ impl Asking {
         loop {
             while let Some(topic) = self.due() {
                 let (connection, spec) = (connection.clone(), spec.clone());
-                self.ask(Question { topic, connection, spec, frontier });
+                let tick = self.tick.clone();
+                self.ask(Question { topic, connection, spec, frontier, tick });
             }
+            let next_tick = self.next_tick();
             tokio::select! {
                 biased;
                 Some(answered) = self.under_way.next() => {
@@ -120,7 +145,8 @@ impl Asking {
                 ask = self.asks.recv() => match ask {
                     Some(ask) => self.waiting.push(ask),
                     None => std::future::pending().await,
-                }
+                },
+                () = until(next_tick) => {}
             }
         }
     }
@@ -145,9 +171,18 @@ impl Asking {
         while let Ok(ask) = self.asks.try_recv() {
             self.waiting.push(ask);
         }
-        self.waiting.retain(|ask| !ask.is_gone());
-        let is_free = |topic: &Topic| !self.topics.contains(topic);
-        self.waiting.iter().map(Ask::topic).find(is_free)
+        let works = self.tick.as_ref().is_some_and(|tick| tick.works());
+        // Dropping the callers' ends refuses them.
+        self.waiting.retain(|ask| !ask.is_gone() && (works || ask.topic() != Topic::Tick));
+        let is_early = self.next_tick().is_some_and(|due| due > Instant::now());
+        let waits = |topic: &Topic| self.topics.contains(topic) || (is_early && *topic == Topic::Tick);
+        self.waiting.iter().map(Ask::topic).find(|topic| !waits(topic))
+    }
+
+    /// When the next tick may be sent, if somebody waits for it and none is under way.
+    fn next_tick(&self) -> Option<Instant> {
+        let tick = self.tick.as_ref().filter(|_| !self.topics.contains(&Topic::Tick))?;
+        self.waiting.iter().any(|ask| ask.topic() == Topic::Tick).then(|| tick.due())
     }
 
     /// Sends one question for everyone who waits for the topic.
@@ -170,6 +205,7 @@ struct Question {
     connection: Arc<Connection>,
     spec: Arc<MirrorSpec>,
     frontier: ResourceVersion,
+    tick: Option<Arc<Tick>>,
 }
 
 // === impl Question ===
@@ -188,9 +224,22 @@ impl Question {
                         let _ = answer.send(content.clone());
                     }
                 }
-                Ok(Answered { topic: self.topic, revision, frontier: self.frontier, catch_up: None })
+                Ok(self.answered(Some(revision)))
+            }
+            Topic::Tick => Ok(self.tick(asks).await),
+        }
+    }
+
+    /// One that fails ends nothing: it only serves nobody.
+    async fn tick(self, asks: Vec<Ask>) -> Answered {
+        let Some(tick) = &self.tick else { return self.answered(None) };
+        let revision = tick.write(&self.connection).await;
+        for ask in asks {
+            if let (Ask::Tick { answer }, Some(revision)) = (ask, revision) {
+                let _ = answer.send(revision);
             }
         }
+        self.answered(revision)
     }
 
     async fn newest(self, asks: Vec<Ask>) -> Result<Answered, WatchError> {
@@ -208,7 +257,18 @@ impl Question {
             }
             false => None,
         };
-        Ok(Answered { topic: self.topic, revision, frontier: self.frontier, catch_up })
+        Ok(Answered { catch_up, ..self.answered(Some(revision)) })
+    }
+
+    fn answered(self, revision: Option<ResourceVersion>) -> Answered {
+        Answered { topic: self.topic, revision, frontier: self.frontier, catch_up: None }
+    }
+}
+
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -219,12 +279,13 @@ impl Ask {
         match self {
             Self::Newest { .. } => Topic::Newest,
             Self::Scope { namespace, detail, .. } => Topic::Scope(namespace.clone(), *detail),
+            Self::Tick { .. } => Topic::Tick,
         }
     }
 
     fn is_gone(&self) -> bool {
         match self {
-            Self::Newest { answer, .. } => answer.is_closed(),
+            Self::Newest { answer, .. } | Self::Tick { answer } => answer.is_closed(),
             Self::Scope { answer, .. } => answer.is_closed(),
         }
     }
@@ -232,11 +293,12 @@ impl Ask {
 
 impl std::fmt::Debug for Asking {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { asks: _, waiting, under_way, topics } = self;
+        let Self { asks: _, waiting, under_way, topics, tick } = self;
         f.debug_struct("Asking")
             .field("waiting", waiting)
             .field("under_way", &under_way.len())
             .field("topics", topics)
+            .field("tick", tick)
             .finish()
     }
 }

@@ -330,7 +330,7 @@ async fn learn_facts(
 
 fn answered_of(answered: Answered, beside: &mut Beside) -> Result<(), ReadError> {
     let Answered { revision, frontier, catch_up, .. } = answered;
-    if revision < frontier {
+    if let Some(revision) = revision.filter(|revision| *revision < frontier) {
         return Err(ReadError::WentBack { revision, frontier });
     }
     if let Some(watching) = catch_up {

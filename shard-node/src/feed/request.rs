@@ -11,6 +11,9 @@ use weir_upstream::{Connection, SendError};
 /// Small answers (discovery, single objects, errors) are read up to here.
 const MAX_SMALL_BODY: usize = 8 << 20;
 
+/// Of one object its metadata only, in JSON.
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+
 /// Why upstream did not answer a feed as asked.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
@@ -73,18 +76,22 @@ pub async fn get_as(
     path: &str,
     accept: &str,
 ) -> Result<Response<Incoming>, RequestError> {
-    let request = Request::get(path).header(header::ACCEPT, accept).body(Bytes::new());
-    let request =
-        request.map_err(|source| RequestError::Body { path: path.to_owned(), source: source.into() })?;
-    let sent = connection.send(request).await;
-    let response = sent.map_err(|source| RequestError::Send { path: path.to_owned(), source })?;
-    if response.status() == StatusCode::OK {
-        return Ok(response);
-    }
-    let code = response.status().as_u16();
-    let body = small_body(path, response).await.unwrap_or_default();
-    let Refusal { reason, message } = serde_json::from_slice(&body).unwrap_or_default();
-    Err(RequestError::Refused { path: path.to_owned(), code, reason, message })
+    answered(connection, path, Request::get(path).header(header::ACCEPT, accept).body(Bytes::new())).await
+}
+
+/// Changes an object by a JSON merge patch, and reads its metadata from the answer.
+pub async fn patch_metadata<T: for<'a> Deserialize<'a>>(
+    connection: &Connection,
+    path: &str,
+    patch: String,
+) -> Result<T, RequestError> {
+    let request = Request::patch(path)
+        .header(header::CONTENT_TYPE, "application/merge-patch+json")
+        .header(header::ACCEPT, METADATA)
+        .body(patch.into());
+    let response = answered(connection, path, request).await?;
+    let body = small_body(path, response).await?;
+    serde_json::from_slice(&body).map_err(|source| RequestError::Json { path: path.to_owned(), source })
 }
 
 /// Sends a GET and reads the answer as JSON.
@@ -107,6 +114,31 @@ pub fn collection(resource: &GroupVersionResource, namespace: Option<&str>, quer
             format!("{prefix}namespaces/{namespace}/{}?{query}", resource.resource)
         }
     }
+}
+
+/// The path of one object.
+pub fn object(resource: &GroupVersionResource, namespace: &str, name: &str) -> String {
+    let all = resource.collection_path();
+    let prefix = all.strip_suffix(&*resource.resource).unwrap_or(&all);
+    format!("{prefix}namespaces/{namespace}/{}/{name}", resource.resource)
+}
+
+async fn answered(
+    connection: &Connection,
+    path: &str,
+    request: http::Result<Request<Bytes>>,
+) -> Result<Response<Incoming>, RequestError> {
+    let request =
+        request.map_err(|source| RequestError::Body { path: path.to_owned(), source: source.into() })?;
+    let sent = connection.send(request).await;
+    let response = sent.map_err(|source| RequestError::Send { path: path.to_owned(), source })?;
+    if response.status() == StatusCode::OK {
+        return Ok(response);
+    }
+    let code = response.status().as_u16();
+    let body = small_body(path, response).await.unwrap_or_default();
+    let Refusal { reason, message } = serde_json::from_slice(&body).unwrap_or_default();
+    Err(RequestError::Refused { path: path.to_owned(), code, reason, message })
 }
 
 async fn small_body(path: &str, response: Response<Incoming>) -> Result<Bytes, RequestError> {

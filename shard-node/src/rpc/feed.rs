@@ -84,24 +84,22 @@ impl wire::feed_server::Feed for FeedService {
 async fn prove_at(feed: &FeedHandle, prove: &Prove) -> Option<Proof> {
     let asked_at = feed.position().unwrap_or_default();
     let source = feed.source().unwrap_or(SourceId(0));
+    let of = |revision, entries| Proof { source, revision, asked_at, entries, can_tick: feed.can_tick() };
     if let Some(history) = prove.doubted {
         feed.doubt(history);
     }
+    if prove.wants_tick {
+        return Some(of(feed.tick().await?, None));
+    }
     if !prove.wants_entries {
-        let revision = feed.newest(prove.wants_catch_up).await?;
-        return Some(Proof { source, revision, asked_at, entries: None });
+        return Some(of(feed.newest(prove.wants_catch_up).await?, None));
     }
     let detail = if prove.wants_digests { Detail::Bytes } else { Detail::Metadata };
     let content = feed.scope(prove.scope.namespace.clone(), detail).await?;
     let is_named = |name: &str| prove.scope.name.as_deref().is_none_or(|wanted| wanted == name);
     let named = content.entries().iter().filter(|entry| is_named(entry.key.name())).cloned();
     let entries = named.map(|scope::Entry { key, uid, rv, digest }| Entry { key, uid, rv, digest }).collect();
-    content.is_whole().then_some(Proof {
-        source,
-        revision: content.revision(),
-        asked_at,
-        entries: Some(entries),
-    })
+    content.is_whole().then(|| of(content.revision(), Some(entries)))
 }
 
 fn caller(extensions: &http::Extensions) -> Result<Caller, Status> {

@@ -189,6 +189,7 @@ impl World {
             idle,
             limits: LIMITS,
             metrics: metrics.clone(),
+            tick: None,
         });
         let shard = ShardService::new(Mirrors::of(host.clone()), lifecycle.clone(), Metrics::default());
         let feed = FeedService::new(host.feeds().clone(), lifecycle.clone());

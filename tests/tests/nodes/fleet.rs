@@ -19,6 +19,7 @@ use weir_daemon::peer::{Dialer, PeerPort, PeerServer};
 use weir_daemon::{Lifecycle, StopCause};
 use weir_proxy::mirror::registry::Backing;
 use weir_proxy::peers::Peers;
+use weir_shard_node::feed::tick::TickNamespace;
 use weir_shard_node::host::{Host, HostMetrics, HostParts};
 use weir_shard_node::remote::FollowLimits;
 use weir_shard_node::rpc::ShardService;
@@ -63,6 +64,7 @@ struct Plan {
     idle: Duration,
     upstream: UpstreamOptions,
     limits: FollowLimits,
+    tick: Option<TickNamespace>,
     /// Whom each node sees, by the addresses by which it does.
     views: Vec<Vec<SocketAddr>>,
 }
@@ -127,6 +129,7 @@ impl Fleet {
             idle: settings.idle,
             upstream: upstream.clone(),
             limits: settings.fleet.limits,
+            tick: settings.tick(),
             views: settings.fleet.views(&addresses, &relays),
             addresses,
         };
@@ -279,6 +282,7 @@ impl Plan {
             idle: self.idle,
             limits: self.limits,
             metrics: HostMetrics::default(),
+            tick: self.tick.clone(),
         });
         let feed = FeedService::new(host.feeds().clone(), lifecycle.clone());
         let service = ShardService::new(Mirrors::of(host.clone()), lifecycle.clone(), Metrics::default());

@@ -42,6 +42,7 @@ mod scenarios {
     pub(crate) mod shards;
     pub(crate) mod slow;
     pub(crate) mod stream;
+    pub(crate) mod ticks;
     pub(crate) mod truth;
     pub(crate) mod watcher;
     pub(crate) mod watches;

@@ -20,7 +20,7 @@ impl Fleet {
     /// The shards of a world with these settings.
     pub(crate) async fn start(settings: &Settings, _: &UpstreamOptions, _: &Lifecycle) -> (Self, Backing) {
         let Wanted = settings.fleet;
-        (Self, Backing::Local { shards: settings.shards, bounds: settings.bounds })
+        (Self, Backing::Local { shards: settings.shards, bounds: settings.bounds, tick: settings.tick() })
     }
 
     /// Nothing is reached over a connection.

@@ -44,6 +44,8 @@ mod slow;
 #[cfg(test)]
 mod stream;
 #[cfg(test)]
+mod ticks;
+#[cfg(test)]
 mod truth;
 #[cfg(test)]
 mod watcher;

@@ -26,6 +26,7 @@ use weir_proxy::mirror::check::CHECK_EVERY;
 use weir_proxy::mirror::proofs::PROOF_LIMIT;
 use weir_proxy::mirror::registry::{IDLE_LIMIT, Mirrors, State};
 use weir_proxy::passthrough::Passthrough;
+use weir_shard_node::feed::tick::TickNamespace;
 use weir_shard_node::memory::Admission;
 use weir_sim::{Churn, ChurnShape, ClusterConfig, RequestLine, Right, Sim, SimConfig, User};
 use weir_upstream::{Origin, Upstream, UpstreamOptions};
@@ -51,6 +52,8 @@ pub(crate) struct Settings {
     pub(crate) idle: Duration,
     /// How long a mirror may take to prove that it is fresh.
     pub(crate) proof_limit: Duration,
+    /// The namespace in which feeds tick, if they are to.
+    pub(crate) ticks_in: Option<&'static str>,
     /// Done to the simulation before weir reads from it.
     pub(crate) before: fn(&Sim),
 }
@@ -98,6 +101,7 @@ impl Settings {
             mirrors: vec!["pods", "configmaps", "nodes", "gauges.metering.weir.test"],
             idle: IDLE_LIMIT,
             proof_limit: PROOF_LIMIT,
+            ticks_in: None,
             before: |_| {},
         }
     }
@@ -105,6 +109,11 @@ impl Settings {
     /// What is mirrored.
     pub(crate) fn policy(&self) -> MirrorPolicy {
         MirrorPolicy { named: self.mirrors.iter().map(|name| GroupResource::parse(name)).collect() }
+    }
+
+    /// Where feeds tick.
+    pub(crate) fn tick(&self) -> Option<TickNamespace> {
+        self.ticks_in.map(|namespace| namespace.parse().unwrap())
     }
 
     /// Mirrors that keep five events.

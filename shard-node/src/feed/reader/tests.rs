@@ -1,6 +1,7 @@
 //! A reader in front of a simulated apiserver, over real sockets: what it asks upstream for, and what its subscribers get.
 
 mod fed;
+mod ticks;
 
 use weir_core::History;
 

@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::super::super::describe;
 use super::super::super::handle::FeedHandle;
+use super::super::super::metrics::FeedCounters;
 use super::super::super::prove;
 use super::super::super::ring::RingBounds;
+use super::super::super::tick::Tick;
 use super::super::*;
 use super::{Next, Subscription, next};
 use weir_core::GroupVersionResource;
@@ -46,6 +48,9 @@ pub(super) struct Read {
     /// Where the first statement began.
     pub(super) first_after: Option<ResourceVersion>,
 }
+
+/// How often a feed may tick, at least so far apart.
+pub(super) const APART: Duration = Duration::from_millis(200);
 
 fn pods() -> GroupVersionResource {
     GroupVersionResource::new("", "v1", "pods")
@@ -111,9 +116,11 @@ impl Fed {
         std::fs::remove_file(path).unwrap();
         let connection = upstream.instances()[0].connect(Role::Feed).await.unwrap();
         let spec = Arc::new(describe::describe(&connection, &pods()).await.unwrap());
-        let (questions, asking) = prove::questions();
+        let counters = FeedCounters::default();
+        let tick = Tick::of(&spec, &"team-0".parse().unwrap(), &counters);
+        let (questions, asking) = prove::questions(tick);
         let bounds = RingBounds { log_bytes, list_bytes: 1 << 20 };
-        let feed = Arc::new(FeedHandle::bounded(questions, bounds));
+        let feed = Arc::new(FeedHandle::bounded(questions, bounds).counted_by(counters));
         let reader = Reader::new(upstream, spec, (feed.clone(), asking), 0);
         let stop = lifecycle.token().clone();
         lifecycle.spawn("feed", async move {
@@ -169,8 +176,35 @@ impl Fed {
                 None => tokio::task::yield_now().await,
             }
         };
+        self.reached(now).await;
+    }
+
+    /// Creates the pod that ticks are written to.
+    pub(super) fn create_tick(&self) {
+        let resource = self.sim.resource("pods").unwrap();
+        let body = weir_sim::Node::parse(br#"{"metadata":{"name":"weir-tick"}}"#).unwrap();
+        let namespace = Some("team-0".to_owned());
+        self.sim.apply(weir_sim::Op::Create { resource, namespace, body }).unwrap();
+    }
+
+    /// The codes with which ticks were answered since this was asked last.
+    pub(super) fn ticks(&self) -> Vec<u16> {
+        let path = "/api/v1/namespaces/team-0/pods/weir-tick?";
+        let is_tick = |line: &weir_sim::RequestLine| line.verb == "patch" && line.uri.starts_with(path);
+        self.sim.take_requests().into_iter().filter(is_tick).map(|line| line.code).collect()
+    }
+
+    /// Waits for a connection over which the feed asks.
+    pub(super) async fn connected(&self) {
+        while self.feed.newest(false).await.is_none() {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Waits until the feed has come to a revision.
+    pub(super) async fn reached(&self, revision: ResourceVersion) {
         let deadline = tokio::time::Instant::now() + LIMIT;
-        while self.feed.position() < Some(now) {
+        while self.feed.position() < Some(revision) {
             assert!(tokio::time::Instant::now() < deadline);
             tokio::task::yield_now().await;
         }

@@ -1,0 +1,74 @@
+//! The tick that a request may be proved fresh by: when it is asked for, and how long a second watch waits for it.
+//!
+//! It is asked for while the question for upstream's newest revision is still under way. Upstream answers that of a quiet kind only
+//! when its own watch has come as far, which is what a tick makes it do at once.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+use crate::mirror::Mirror;
+use crate::mirror::proofs::Proof;
+
+/// How long a request goes without a tick: what proves itself in this time needs no write.
+const AFTER: Duration = Duration::from_millis(10);
+/// How long upstream is not asked for a second watch meanwhile: as far as two ticks are apart, and the time that a write takes.
+const HEAD_START: Duration = Duration::from_millis(250);
+
+/// The tick of one request.
+pub(super) struct Ticking<'a> {
+    mirror: &'a Mirror,
+    stage: watch::Sender<Stage>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Unasked,
+    Asked,
+    /// The feed makes none, or takes long.
+    Over,
+}
+
+// === impl Ticking ===
+
+impl<'a> Ticking<'a> {
+    /// Nothing is asked yet; where the feed makes no ticks, nothing will be.
+    pub(super) fn of(mirror: &'a Mirror) -> Self {
+        let stage = if mirror.feed().can_tick() { Stage::Unasked } else { Stage::Over };
+        Self { mirror, stage: watch::Sender::new(stage) }
+    }
+
+    /// Asks for a tick, and resolves when the mirror has come to it; never where there is none.
+    pub(super) async fn came(&self) {
+        if *self.stage.borrow() != Stage::Over {
+            sleep(AFTER).await;
+            self.stage.send_replace(Stage::Asked);
+            if let Some(revision) = self.mirror.feed().tick().await {
+                self.mirror.reached(revision).await;
+                self.mirror.proved(revision);
+                return;
+            }
+            self.stage.send_replace(Stage::Over);
+        }
+        std::future::pending::<()>().await;
+    }
+
+    /// Resolves when a second watch is not to wait any longer: at once where there is no tick.
+    pub(super) async fn is_over(&self) {
+        let mut stage = self.stage.subscribe();
+        let over = stage.wait_for(|stage| *stage == Stage::Over);
+        if timeout(HEAD_START, over).await.is_err() {
+            self.stage.send_replace(Stage::Over);
+        }
+    }
+
+    /// What a state is proved by that the mirror came to: who had been asked for a tick by then thanks it.
+    pub(super) fn credit(&self, proof: Proof) -> Proof {
+        let stage = *self.stage.borrow();
+        match (proof, stage) {
+            (Proof::Revision | Proof::CatchUp, Stage::Asked) => Proof::Tick,
+            (Proof::Comparison | Proof::Tick | Proof::List, _) | (_, Stage::Unasked | Stage::Over) => proof,
+        }
+    }
+}
