@@ -287,6 +287,12 @@ func startProxy(t *testing.T, p *plane, pods []*pod) *client.Client {
 	process := &pod{name: "proxy", dir: t.TempDir()}
 	process.start(t, append(args, "--mirror="+strings.Join(slices.Sorted(maps.Keys(mirrored)), ",")))
 	process.line(t, "ready: ")
+	return clientOf(t, written)
+}
+
+// clientOf is a client of the weir that wrote a kubeconfig.
+func clientOf(t *testing.T, written string) *client.Client {
+	t.Helper()
 	config, err := clientcmd.LoadFromFile(written)
 	if err != nil {
 		t.Fatal(err)
