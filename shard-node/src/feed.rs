@@ -9,6 +9,7 @@ mod failure;
 pub mod handle;
 pub mod list;
 pub mod metrics;
+mod pacing;
 pub mod plan;
 pub mod prove;
 pub mod reader;

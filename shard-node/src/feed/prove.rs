@@ -1,6 +1,7 @@
 //! Questions that a feed asks upstream for others: which revision is the newest now; what a scope holds now; a second watch
-//! that brings the feed to the present; and a tick, which gives the feed's stream an event to bring. All go over the feed's own connection: progress belongs to an instance
-//! (another one may be seconds behind, silently), and a proof from another one says nothing about this feed.
+//! that brings the feed to the present; and a tick, which gives the feed's stream an event to bring. All go over the feed's own
+//! connection: progress belongs to an instance (another one may be seconds behind, silently), and a proof from another one
+//! says nothing about this feed.
 //!
 //! Who asks while a question is under way waits for the next one. Its answer was made before they came, so for them it
 //! would prove nothing.
@@ -17,6 +18,7 @@ use weir_core::ResourceVersion;
 use weir_core::mirror::MirrorSpec;
 use weir_upstream::Connection;
 
+use super::pacing::Pacing;
 use super::scope::{self, Detail, ScopeContent};
 use super::tick::Tick;
 use super::verify::newest_revision;
@@ -59,6 +61,7 @@ pub struct Asking {
     waiting: Vec<Ask>,
     under_way: FuturesUnordered<UnderWay>,
     topics: HashSet<Topic>,
+    pacing: Pacing<Topic>,
     tick: Option<Arc<Tick>>,
 }
 
@@ -80,8 +83,8 @@ pub fn questions(tick: Option<Tick>) -> (Questions, Asking) {
     let (sender, asks) = mpsc::channel(MAX_WAITING);
     let tick = tick.map(Arc::new);
     let questions = Questions { asks: sender, tick: tick.clone() };
-    let (waiting, under_way, topics) = Default::default();
-    (questions, Asking { asks, waiting, under_way, topics, tick })
+    let (waiting, under_way, topics, pacing) = Default::default();
+    (questions, Asking { asks, waiting, under_way, topics, pacing, tick })
 }
 
 // === impl Questions ===
@@ -134,7 +137,7 @@ impl Asking {
                 let tick = self.tick.clone();
                 self.ask(Question { topic, connection, spec, frontier, tick });
             }
-            let next_tick = self.next_tick();
+            let next_due = self.next_due();
             tokio::select! {
                 biased;
                 Some(answered) = self.under_way.next() => {
@@ -146,7 +149,7 @@ impl Asking {
                     Some(ask) => self.waiting.push(ask),
                     None => std::future::pending().await,
                 },
-                () = until(next_tick) => {}
+                () = until(next_due) => {}
             }
         }
     }
@@ -174,15 +177,26 @@ impl Asking {
         let works = self.tick.as_ref().is_some_and(|tick| tick.works());
         // Dropping the callers' ends refuses them.
         self.waiting.retain(|ask| !ask.is_gone() && (works || ask.topic() != Topic::Tick));
-        let is_early = self.next_tick().is_some_and(|due| due > Instant::now());
-        let waits = |topic: &Topic| self.topics.contains(topic) || (is_early && *topic == Topic::Tick);
-        self.waiting.iter().map(Ask::topic).find(|topic| !waits(topic))
+        let now = Instant::now();
+        let is_due = |topic: &Topic| {
+            !self.topics.contains(topic) && self.not_before(topic).is_none_or(|due| due <= now)
+        };
+        self.waiting.iter().map(Ask::topic).find(is_due)
     }
 
-    /// When the next tick may be sent, if somebody waits for it and none is under way.
-    fn next_tick(&self) -> Option<Instant> {
-        let tick = self.tick.as_ref().filter(|_| !self.topics.contains(&Topic::Tick))?;
-        self.waiting.iter().any(|ask| ask.topic() == Topic::Tick).then(|| tick.due())
+    /// When the next question may be sent that somebody waits for and that is not under way.
+    fn next_due(&self) -> Option<Instant> {
+        let waiting = self.waiting.iter().map(Ask::topic).filter(|topic| !self.topics.contains(topic));
+        waiting.filter_map(|topic| self.not_before(&topic)).min()
+    }
+
+    /// When a question may be sent that is not to be sent at any time. It may be past.
+    fn not_before(&self, topic: &Topic) -> Option<Instant> {
+        match topic {
+            Topic::Newest => None,
+            Topic::Scope(..) => self.pacing.not_before(topic),
+            Topic::Tick => self.tick.as_ref().map(|tick| tick.due()),
+        }
     }
 
     /// Sends one question for everyone who waits for the topic.
@@ -193,6 +207,9 @@ impl Asking {
         if matches!(question.topic, Topic::Scope(..)) && self.topics.len() > MAX_SCOPES {
             // Dropping the callers' ends refuses them.
             return;
+        }
+        if matches!(question.topic, Topic::Scope(..)) {
+            self.pacing.note(question.topic.clone());
         }
         self.topics.insert(question.topic.clone());
         self.under_way.push(Box::pin(question.send(asks)));
@@ -293,7 +310,7 @@ impl Ask {
 
 impl std::fmt::Debug for Asking {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { asks: _, waiting, under_way, topics, tick } = self;
+        let Self { asks: _, waiting, under_way, topics, pacing: _, tick } = self;
         f.debug_struct("Asking")
             .field("waiting", waiting)
             .field("under_way", &under_way.len())

@@ -109,6 +109,30 @@ async fn a_large_quiet_collection_is_upstreams_or_proved_after_a_second_as_confi
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn callers_of_one_namespace_who_come_after_each_other_share_what_upstream_is_asked() {
+    let world = World::start(89).await;
+    let maps = world.collection("configmaps");
+    world.settled(&maps).await;
+    let named = Choice::all(&maps).in_namespace("team-0").named("settings-0");
+    let path = named
+        .path("watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true");
+    let (mark, began) = (world.mark(), Instant::now());
+    for _ in 0..10 {
+        let head = world.touch_node();
+        let callers = (0..20).map(|_| world.client.watch(&path));
+        for mut stream in futures_util::future::join_all(callers).await {
+            let lines = stream.initial_lines().await;
+            let Event::Bookmark { at, .. } = Event::parse(lines.last().unwrap()) else { panic!("no end") };
+            assert!(stream.is_mirrored() && at >= head);
+        }
+    }
+    let asked = world.since(mark);
+    let lists = asked.iter().filter(|line| line.uri.contains("/team-0/") && line.verb == "list").count();
+    let most = 11.0 + began.elapsed().as_secs_f64() * 10.0;
+    assert!(lists as f64 <= most, "{lists} lists for 200 callers, {most} at most");
+}
+
 /// Whether the header says what proved an answer, or that there was no proof.
 fn is_named(answered_by: &str) -> bool {
     ["mirror; revision", "mirror; comparison", "mirror; catch-up", "passed; freshness"].contains(&answered_by)
