@@ -16,6 +16,7 @@ use weir_daemon::{Lifecycle, Listener, Signals, SocketOptions, StopCause};
 use weir_proxy::auth::Authorizer;
 use weir_proxy::drain::Drain;
 use weir_proxy::http::answer::Proxy;
+use weir_proxy::http::clients::Clients;
 use weir_proxy::http::server::Server;
 use weir_proxy::metrics::MirrorMetrics;
 use weir_proxy::mirror::registry::{Backing, Mirrors};
@@ -106,10 +107,11 @@ impl ListenArguments {
         let mirrors = Mirrors::new(upstream.clone(), lifecycle.clone(), (policy, backing));
         let mirrors = mirrors.idle_for(self.common.idle).proved_within(self.proof_limit);
         let mirrors = Arc::new(mirrors);
-        let metrics = Box::new(MirrorMetrics(mirrors.clone()));
+        let (metrics, clients) = (Box::new(MirrorMetrics(mirrors.clone())), Clients::default());
         process.metrics.with_registry(|registry| {
             registry.register_collector(metrics);
             mirrors.register(registry);
+            clients.register(registry);
         });
         let admission = Admission::default();
         let held = (mirrors.clone(), mirrors.started());
@@ -119,7 +121,7 @@ impl ListenArguments {
         let passthrough = Passthrough::new(upstream.clone(), lifecycle.clone());
         let (drain, _) = process.clients.get_or_init(|| (Drain::new(), self.drain));
         let proxy = Proxy::new(mirrors, Authorizer::new(upstream), passthrough, drain.clone());
-        let proxy = Arc::new(proxy.admitting(admission));
+        let proxy = Arc::new(proxy.admitting(admission).limiting(clients));
         let server = Server::new(proxy, TlsAcceptor::from(tls.config), lifecycle.clone());
         lifecycle.spawn_critical("listener", server.run(listener));
         process.readiness.started();

@@ -3,6 +3,7 @@
 
 pub mod answer;
 pub mod body;
+pub mod clients;
 pub mod fail;
 pub mod fresh;
 pub mod gate;

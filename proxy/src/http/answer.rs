@@ -15,6 +15,7 @@ use weir_core::{ResourceVersion, Status};
 use weir_shard_node::memory::{Admission, Refused};
 
 use super::body::ProxyBody;
+use super::clients::Clients;
 use super::fail;
 use super::gate::{Gate, Size};
 use super::passed_watch::{self, Framing};
@@ -45,6 +46,7 @@ pub struct Proxy {
     gate: Gate,
     drain: Drain,
     admission: Admission,
+    clients: Clients,
 }
 
 // === impl Proxy ===
@@ -58,14 +60,20 @@ impl Proxy {
         drain: Drain,
     ) -> Self {
         let passthrough = passthrough.drained_by(drain.clone());
-        let (gate, admission) = (Gate::new(), Admission::default());
-        Self { mirrors, authorizer, passthrough, gate, drain, admission }
+        let (gate, admission, clients) = (Gate::new(), Admission::default(), Clients::default());
+        Self { mirrors, authorizer, passthrough, gate, drain, admission, clients }
     }
 
     /// The same, refusing what the memory limit leaves no room for.
     #[must_use]
     pub fn admitting(self, admission: Admission) -> Self {
         Self { admission, ..self }
+    }
+
+    /// The same, refusing clients that cost too much by the limits of these.
+    #[must_use]
+    pub fn limiting(self, clients: Clients) -> Self {
+        Self { clients, ..self }
     }
 
     /// What tells clients to leave.
@@ -103,14 +111,15 @@ impl Proxy {
             Err(why) => return Outcome::Pass(why, None),
         };
         let outcome = self.read(parts, &request).await;
-        match outcome {
+        let outcome = match outcome {
             Ok(Outcome::Pass(why, _)) if request.names_shards() => match why {
                 Passed::NoPermit => Outcome::Refusal,
                 why => refused(parts, &shards_unpassed(why)),
             },
             Ok(outcome) => outcome,
             Err(status) => refused(parts, &status),
-        }
+        };
+        self.clients.noted((parts, &request), outcome)
     }
 
     /// A read of a form that mirrors know.
@@ -121,6 +130,7 @@ impl Proxy {
         if matches!(request.target, Target::Object { .. }) && needs_proof(request) {
             return Ok(Outcome::Pass(Passed::Freshness, None));
         }
+        self.clients.admit(parts, request)?;
         let permit = match self.authorizer.authorize(&parts.headers, &request.info).await {
             Ok(permit) => permit,
             Err(reason) => return Ok(Outcome::Pass(pass_of(reason), None)),

@@ -5,9 +5,12 @@
 //! is of use for that while: ended at once it would only come back.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -19,6 +22,7 @@ use weir_daemon::{Lifecycle, Listener};
 use weir_upstream::TaskExecutor;
 
 use super::answer::Proxy;
+use super::clients::PeerAddress;
 use crate::drain::Drain;
 
 /// How long a handshake may take.
@@ -66,9 +70,9 @@ impl Server {
             tokio::select! {
                 biased;
                 () = closed.as_mut() => return,
-                (stream, _) = listener.accept() => {
+                (stream, from) = listener.accept() => {
                     let server = self.clone();
-                    self.lifecycle.spawn("client connection", async move { server.connection(stream).await });
+                    self.lifecycle.spawn("client connection", async move { server.connection(stream, from.ip()).await });
                 }
             }
         }
@@ -78,7 +82,7 @@ impl Server {
         self.proxy.drain()
     }
 
-    async fn connection(self, stream: TcpStream) {
+    async fn connection(self, stream: TcpStream, from: IpAddr) {
         let _counted = self.drain().client();
         let handshake = tokio::time::timeout(HANDSHAKE_LIMIT, self.acceptor.accept(stream)).await;
         let Ok(Ok(stream)) = handshake else {
@@ -86,7 +90,7 @@ impl Server {
             return;
         };
         let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-        let served = if is_h2 { self.http2(stream).await } else { self.http1(stream).await };
+        let served = if is_h2 { self.http2(stream, from).await } else { self.http1(stream, from).await };
         if let Err(error) = served {
             debug!(%error, "client connection ended");
         }
@@ -95,10 +99,11 @@ impl Server {
     // In both protocols hyper keeps the room of a request's future for as long as its answer is sent. Deciding takes some
     // 30 KB of it, a watch lasts for hours: so the future is boxed, and gone once there is an answer.
 
-    async fn http1(self, stream: TlsStream<TcpStream>) -> Result<(), hyper::Error> {
+    async fn http1(self, stream: TlsStream<TcpStream>, from: IpAddr) -> Result<(), hyper::Error> {
         let (drain, proxy) = (self.drain().clone(), self.proxy);
-        let service = service_fn(move |request| {
+        let service = service_fn(move |mut request: Request<Incoming>| {
             let proxy = proxy.clone();
+            request.extensions_mut().insert(PeerAddress(from));
             async move { Ok::<_, Infallible>(Box::pin(proxy.answer(request)).await) }
         });
         let mut builder = http1::Builder::new();
@@ -112,10 +117,11 @@ impl Server {
         connection.await
     }
 
-    async fn http2(self, stream: TlsStream<TcpStream>) -> Result<(), hyper::Error> {
+    async fn http2(self, stream: TlsStream<TcpStream>, from: IpAddr) -> Result<(), hyper::Error> {
         let (drain, proxy) = (self.drain().clone(), self.proxy);
-        let service = service_fn(move |request| {
+        let service = service_fn(move |mut request: Request<Incoming>| {
             let proxy = proxy.clone();
+            request.extensions_mut().insert(PeerAddress(from));
             async move { Ok::<_, Infallible>(Box::pin(proxy.answer(request)).await) }
         });
         let mut builder = http2::Builder::new(TaskExecutor::new(self.lifecycle.clone(), "client stream"));

@@ -20,6 +20,7 @@ use weir_daemon::{Lifecycle, Listener, SocketOptions, StopCause};
 use weir_proxy::auth::Authorizer;
 use weir_proxy::drain::Drain;
 use weir_proxy::http::answer::Proxy;
+use weir_proxy::http::clients::{ClientLimits, Clients};
 use weir_proxy::http::server::Server as ProxyServer;
 use weir_proxy::mirror::Mirror;
 use weir_proxy::mirror::check::CHECK_EVERY;
@@ -54,6 +55,8 @@ pub(crate) struct Settings {
     pub(crate) proof_limit: Duration,
     /// The namespace in which feeds tick, if they are to.
     pub(crate) ticks_in: Option<&'static str>,
+    /// What a client may cost.
+    pub(crate) limits: ClientLimits,
     /// Done to the simulation before weir reads from it.
     pub(crate) before: fn(&Sim),
 }
@@ -66,6 +69,8 @@ pub(crate) struct World {
     pub(crate) mirrors: Arc<Mirrors>,
     pub(crate) fleet: Fleet,
     pub(crate) tasks: Lifecycle,
+    /// What clients have cost.
+    pub(crate) clients: Clients,
     /// What is refused for want of memory.
     admission: Admission,
     churn: Arc<Mutex<Churn>>,
@@ -102,6 +107,7 @@ impl Settings {
             idle: IDLE_LIMIT,
             proof_limit: PROOF_LIMIT,
             ticks_in: None,
+            limits: ClientLimits::default(),
             before: |_| {},
         }
     }
@@ -162,8 +168,8 @@ impl World {
         let mirrors = mirrors.checked_every(settings.check_every).proved_within(settings.proof_limit);
         let mirrors = Arc::new(mirrors);
         timeout(LIMIT, mirrors.start_named()).await.expect("mirrors ready in time").unwrap();
-        let admission = Admission::default();
-        let server = weir((&mirrors, &admission), upstream, &lifecycle);
+        let (admission, clients) = (Admission::default(), Clients::new(settings.limits));
+        let server = weir((&mirrors, &admission, &clients), upstream, &lifecycle);
         let tasks = Lifecycle::new();
         let client = Client::new(server, ADMIN, tasks.clone());
         let (churn, requests) = (Arc::new(Mutex::new(churn)), Mutex::default());
@@ -174,6 +180,7 @@ impl World {
             mirrors,
             fleet,
             tasks,
+            clients,
             admission,
             churn,
             is_stopped: false,
@@ -272,7 +279,7 @@ impl Drop for World {
 
 /// The proxy behind a free port.
 fn weir(
-    (mirrors, admission): (&Arc<Mirrors>, &Admission),
+    (mirrors, admission, clients): (&Arc<Mirrors>, &Admission, &Clients),
     upstream: Upstream,
     lifecycle: &Lifecycle,
 ) -> Server {
@@ -281,7 +288,7 @@ fn weir(
     let server = Server::new(listener.local_address(), &tls.ca_pem.unwrap());
     let passthrough = Passthrough::new(upstream.clone(), lifecycle.clone());
     let proxy = Proxy::new(mirrors.clone(), Authorizer::new(upstream), passthrough, Drain::new());
-    let proxy = Arc::new(proxy.admitting(admission.clone()));
+    let proxy = Arc::new(proxy.admitting(admission.clone()).limiting(clients.clone()));
     let proxy = ProxyServer::new(proxy, TlsAcceptor::from(tls.config), lifecycle.clone());
     lifecycle.spawn_critical("listener", proxy.run(listener));
     server
