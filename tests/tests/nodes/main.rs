@@ -34,6 +34,7 @@ mod scenarios {
     pub(crate) mod lists;
     pub(crate) mod loading;
     pub(crate) mod options;
+    pub(crate) mod overload;
     pub(crate) mod passing;
     pub(crate) mod plans;
     pub(crate) mod refusals;

@@ -28,6 +28,8 @@ mod memory;
 #[cfg(test)]
 mod options;
 #[cfg(test)]
+mod overload;
+#[cfg(test)]
 mod passing;
 #[cfg(test)]
 mod plans;
