@@ -5,14 +5,21 @@
 //! A connection counts as made when the node has spoken on it. In TLS 1.3 a client is done with its handshake before the
 //! server has judged its certificate, and a kernel accepts for a process that hangs.
 
-use std::{future::ready, io, time::Duration};
+use std::{
+    future::ready,
+    io::{self, IoSlice},
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use http::Uri;
 use hyper_util::rt::TokioIo;
 use tokio::{
-    io::{AsyncBufReadExt, AsyncRead, AsyncWrite},
+    io::{AsyncBufReadExt, AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
 };
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::{
     Status,
     transport::{Channel, Endpoint},
@@ -88,6 +95,12 @@ pub enum DialError {
     },
 }
 
+/// A connection that tells when it is dropped, which its task does when it is lost.
+struct Held<I> {
+    io: I,
+    _lost: DropGuard,
+}
+
 // === impl Dialer ===
 
 impl Dialer {
@@ -99,12 +112,22 @@ impl Dialer {
     /// Makes one connection to `HOST:PORT`. Its task ends when the channel and its clones are dropped and the calls on it
     /// are over, or when it is lost; a call on a lost one fails, and so does every later one.
     pub async fn connect(&self, address: &str) -> Result<Channel, DialError> {
-        let late = |_| Err(DialError::Late { address: address.to_owned() });
-        // A handshake takes 20 KB of room, which callers need not keep.
-        tokio::time::timeout(CONNECT_LIMIT, Box::pin(self.dial(address))).await.unwrap_or_else(late)
+        self.connect_noticing(address, CancellationToken::new()).await
     }
 
-    async fn dial(&self, address: &str) -> Result<Channel, DialError> {
+    /// The same, and cancels `lost` when the connection is: a channel does not tell before a call fails.
+    pub async fn connect_noticing(
+        &self,
+        address: &str,
+        lost: CancellationToken,
+    ) -> Result<Channel, DialError> {
+        let late = |_| Err(DialError::Late { address: address.to_owned() });
+        // A handshake takes 20 KB of room, which callers need not keep.
+        let dial = Box::pin(self.dial(address, lost.drop_guard()));
+        tokio::time::timeout(CONNECT_LIMIT, dial).await.unwrap_or_else(late)
+    }
+
+    async fn dial(&self, address: &str, lost: DropGuard) -> Result<Channel, DialError> {
         let unconnected = |source| DialError::Connect { address: address.to_owned(), source };
         let refused = |source| DialError::Refused { address: address.to_owned(), source };
         let stream = TcpStream::connect(address).await.map_err(unconnected)?;
@@ -113,21 +136,21 @@ impl Dialer {
             if stream.peek(&mut [0]).await.map_err(refused)? == 0 {
                 return Err(refused(io::ErrorKind::UnexpectedEof.into()));
             }
-            return self.channel(stream, address).await;
+            return self.channel((stream, lost), address).await;
         };
         let failed = |source| DialError::Handshake { address: address.to_owned(), source };
         let mut stream = tls.connect(stream).await.map_err(failed)?;
         if stream.fill_buf().await.map_err(refused)?.is_empty() {
             return Err(refused(io::ErrorKind::UnexpectedEof.into()));
         }
-        self.channel(stream, address).await
+        self.channel((stream, lost), address).await
     }
 
-    async fn channel<I>(&self, io: I, address: &str) -> Result<Channel, DialError>
+    async fn channel<I>(&self, (io, lost): (I, DropGuard), address: &str) -> Result<Channel, DialError>
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let mut only = Some(TokioIo::new(io));
+        let mut only = Some(TokioIo::new(Held { io, _lost: lost }));
         // tonic asks again once the connection is lost; the status is what the call then fails with.
         let connector = tower::service_fn(move |_: Uri| {
             ready(only.take().ok_or_else(|| Status::unavailable("the connection to the node was lost")))
@@ -143,5 +166,47 @@ impl Dialer {
             .connect_with_connector(connector)
             .await
             .map_err(|source| DialError::Begin { address: address.to_owned(), source })
+    }
+}
+
+// === impl Held ===
+
+impl<I: AsyncRead + Unpin> AsyncRead for Held<I> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_read(context, buffer)
+    }
+}
+
+impl<I: AsyncWrite + Unpin> AsyncWrite for Held<I> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
     }
 }

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, Semaphore, watch};
+use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
 use weir_core::object::ObjectSchema;
 use weir_core::{GroupVersionResource, SlotSet};
@@ -42,7 +43,10 @@ pub struct Peer {
     up: watch::Sender<Option<SlotSet>>,
     leave: Notify,
     state: Mutex<State>,
-    bulk: Mutex<Option<Channel>>,
+    /// With what tells that it is lost, also while the session stands.
+    bulk: Mutex<Option<(Channel, CancellationToken)>>,
+    /// Whose turn it is to make that connection.
+    dialing: Semaphore,
 }
 
 #[derive(Debug, Default)]
@@ -67,6 +71,7 @@ impl Peer {
             leave: Notify::new(),
             state: Mutex::default(),
             bulk: Mutex::default(),
+            dialing: Semaphore::new(1),
         }
     }
 
@@ -173,12 +178,22 @@ impl Peer {
     }
 
     async fn bulk_channel(&self) -> Result<Channel, DialError> {
-        if let Some(channel) = self.bulk.lock().clone() {
+        if let Some(channel) = self.known_bulk() {
             return Ok(channel);
         }
-        let channel = self.dialer.connect(self.address.as_str()).await?;
-        *self.bulk.lock() = Some(channel.clone());
+        // Lists come together, and one connection is enough for them. The semaphore is never closed.
+        let _turn = self.dialing.acquire().await;
+        if let Some(channel) = self.known_bulk() {
+            return Ok(channel);
+        }
+        let lost = CancellationToken::new();
+        let channel = self.dialer.connect_noticing(self.address.as_str(), lost.clone()).await?;
+        *self.bulk.lock() = Some((channel.clone(), lost));
         Ok(channel)
+    }
+
+    fn known_bulk(&self) -> Option<Channel> {
+        self.bulk.lock().clone().filter(|(_, lost)| !lost.is_cancelled()).map(|(channel, _)| channel)
     }
 
     fn hear(&self, message: Encoded<wire::FromNode>, slots: SlotSet) -> Result<(), ProtocolError> {

@@ -2,6 +2,7 @@
 
 use socket2::{Domain, Socket, Type};
 use tokio::{io::AsyncWriteExt, net::TcpListener};
+use tokio_util::sync::CancellationToken;
 use weir_proto::wire::{Subscribe, feed_client::FeedClient};
 
 use super::*;
@@ -85,15 +86,18 @@ async fn a_node_that_does_not_take_the_certificate_is_told_from_one_that_is_away
 async fn a_lost_connection_fails_its_calls_for_good() {
     let dialer = plain();
     let node = Node::start(None);
-    let channel = within(dialer.connect(&node.address())).await.unwrap();
+    let lost = CancellationToken::new();
+    let channel = within(dialer.connect_noticing(&node.address(), lost.clone())).await.unwrap();
     let mut list =
         within(ShardClient::new(channel.clone()).list(List::default())).await.unwrap().into_inner();
+    assert!(!lost.is_cancelled());
 
     // Nobody is asked to end; connections are cut.
     node.life().stop(StopCause::Asked);
     let stopped = node.life().stopped(Duration::ZERO).await;
     assert!(stopped.left.contains(&"peer connection".into()), "{stopped:?}");
     assert!(within(list.message()).await.is_err(), "the open call fails");
+    within(lost.cancelled()).await;
     let again = within(async {
         // The kernel gives the address back once the aborted tasks are gone.
         loop {
