@@ -16,6 +16,7 @@ import (
 
 // Entry is one line of an audit log.
 type Entry struct {
+	ID        string `json:"auditID"`
 	Stage     string `json:"stage"`
 	URI       string `json:"requestURI"`
 	Verb      string `json:"verb"`
@@ -33,7 +34,8 @@ type Entry struct {
 		Code int `json:"code"`
 	} `json:"responseStatus"`
 	Received time.Time `json:"requestReceivedTimestamp"`
-	Instance string    `json:"-"` // whose log it is from
+	Reached  time.Time `json:"stageTimestamp"` // when it came to the stage
+	Instance string    `json:"-"`              // whose log it is from
 }
 
 // Filter says which entries are meant; a zero field means any. Time is when a request came in.
