@@ -19,6 +19,7 @@ type Instance struct {
 	Name  string
 	Relay *Relay
 	Audit string // the audit log, appended to by every life of the instance
+	Store *Relay // between the instance and etcd; nil without Options.Lagging
 
 	cluster *Cluster
 	flags   []string
@@ -50,6 +51,9 @@ func (c *Cluster) newInstance(name string, flags ...string) (*Instance, error) {
 func (i *Instance) Direct() client.Endpoint {
 	return client.Endpoint{Name: i.Name, URL: "https://" + i.address, CA: i.cluster.pki.ca}
 }
+
+// Address is where the instance listens in this life.
+func (i *Instance) Address() string { return i.address }
 
 // Process is the running apiserver.
 func (i *Instance) Process() *Process { return i.process }
@@ -113,10 +117,18 @@ func (i *Instance) warm(ctx context.Context) error {
 	return nil
 }
 
+// storeURL is etcd as the instance sees it.
+func (i *Instance) storeURL() string {
+	if i.Store != nil {
+		return "http://" + i.Store.Addr()
+	}
+	return i.cluster.etcdURL
+}
+
 func (i *Instance) arguments(port int) []string {
 	file := i.cluster.pki.file
 	args := []string{
-		"--etcd-servers", i.cluster.etcdURL,
+		"--etcd-servers", i.storeURL(),
 		"--bind-address", "127.0.0.1", "--secure-port", fmt.Sprint(port),
 		"--tls-cert-file", file("server.crt"), "--tls-private-key-file", file("server.key"),
 		"--client-ca-file", file("ca.crt"),

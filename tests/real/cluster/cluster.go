@@ -38,6 +38,8 @@ type Options struct {
 	Plain bool
 	// Fault names the lie that the apiserver in weir's place tells; see Faults.
 	Fault string
+	// Lagging puts a relay between instance A and etcd, Instance.Store, so that A can be made to lag behind B.
+	Lagging bool
 	// Backup keeps a copy of etcd's data from before weir started, for Restore.
 	Backup bool
 }
@@ -113,7 +115,7 @@ func (c *Cluster) start(ctx context.Context) error {
 			return err
 		}
 	}
-	c.Weir, err = c.startWeir(ctx, "weir", c.options.Topology, c.options.Mirrors)
+	c.Weir, err = c.StartAs(ctx, "weir", c.options.Topology, c.options.Mirrors)
 	return err
 }
 
@@ -126,6 +128,12 @@ func (c *Cluster) addInstances() error {
 		return err
 	}
 	c.Instances = []*Instance{c.A, c.B}
+	if c.options.Lagging {
+		if c.A.Store, err = NewRelay(); err != nil {
+			return err
+		}
+		c.A.Store.Pin(strings.TrimPrefix(c.etcdURL, "http://"))
+	}
 	if !c.options.Gated && !c.options.Plain {
 		return nil
 	}
@@ -154,6 +162,9 @@ func (c *Cluster) Close() {
 			instance.process.Kill()
 		}
 		instance.Relay.Close()
+		if instance.Store != nil {
+			instance.Store.Close()
+		}
 	}
 	if c.etcd != nil {
 		c.etcd.Kill()

@@ -44,10 +44,11 @@ func (c *Cluster) StartWeir(ctx context.Context, name string, mirrors []string) 
 	if topology.Shards > 0 {
 		topology = smallest
 	}
-	return c.startWeir(ctx, name, topology, mirrors)
+	return c.StartAs(ctx, name, topology, mirrors)
 }
 
-func (c *Cluster) startWeir(ctx context.Context, name string, topology Topology, mirrors []string) (*Weir, error) {
+// StartAs is StartWeir with a topology of its own.
+func (c *Cluster) StartAs(ctx context.Context, name string, topology Topology, mirrors []string) (*Weir, error) {
 	if c.options.Plain {
 		return c.standIn()
 	}
@@ -72,16 +73,16 @@ func (c *Cluster) startServe(ctx context.Context, name string, mirrors []string)
 	}
 	written := c.file(name + "-clients.kubeconfig")
 	reader, writer := io.Pipe()
-	process, err := start(command{
-		name: name, binary: weirBinary(), dir: c.Dir, stdout: writer,
-		args: []string{
-			"serve", "--kubeconfig", kubeconfig,
-			"--upstream", c.A.behindRelay().URL, "--upstream", c.B.behindRelay().URL,
-			"--listen", "127.0.0.1:0",
-			"--mirror", strings.Join(mirrors, ","),
-			"--write-kubeconfig", written,
-		},
-	})
+	args := []string{
+		"serve", "--kubeconfig", kubeconfig,
+		"--upstream", c.A.behindRelay().URL, "--upstream", c.B.behindRelay().URL,
+		"--listen", "127.0.0.1:0",
+		"--write-kubeconfig", written,
+	}
+	if len(mirrors) > 0 {
+		args = append(args, "--mirror", strings.Join(mirrors, ","))
+	}
+	process, err := start(command{name: name, binary: weirBinary(), dir: c.Dir, stdout: writer, args: args})
 	if err != nil {
 		return nil, err
 	}
