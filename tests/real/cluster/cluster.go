@@ -42,6 +42,8 @@ type Options struct {
 	Lagging bool
 	// Backup keeps a copy of etcd's data from before weir started, for Restore.
 	Backup bool
+	// Bare leaves weir out; the caller starts it, with what it wants to be there before.
+	Bare bool
 }
 
 // Cluster is a running control plane with weir in front.
@@ -51,7 +53,7 @@ type Cluster struct {
 	Instances []*Instance
 	A, B      *Instance
 	Gated     *Instance
-	// Weir is what the suite judges.
+	// Weir is what the suite judges; nil when the cluster is bare.
 	Weir *Weir
 
 	bin     string
@@ -114,6 +116,9 @@ func (c *Cluster) start(ctx context.Context) error {
 		if err := c.saveData(ctx); err != nil {
 			return err
 		}
+	}
+	if c.options.Bare {
+		return nil
 	}
 	c.Weir, err = c.StartAs(ctx, "weir", c.options.Topology, c.options.Mirrors)
 	return err

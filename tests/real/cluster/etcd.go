@@ -9,6 +9,9 @@ import (
 	"time"
 )
 
+// Etcd is the running etcd.
+func (c *Cluster) Etcd() *Process { return c.etcd }
+
 func (c *Cluster) startEtcd(ctx context.Context) error {
 	var err error
 	for range 3 {

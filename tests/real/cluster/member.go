@@ -113,14 +113,11 @@ func (m *Member) AwaitReady(ctx context.Context, limit time.Duration) error {
 
 // Metrics reads what the member counts. Counters begin again with each life.
 func (m *Member) Metrics(ctx context.Context) (Metrics, error) {
-	status, body, err := ask(ctx, m.admin, "/metrics")
+	metrics, err := readMetrics(ctx, m.admin)
 	if err != nil {
-		return nil, err
+		err = fmt.Errorf("%s: %w", m.Name, err)
 	}
-	if status != http.StatusOK {
-		return nil, fmt.Errorf("%s: /metrics: %d", m.Name, status)
-	}
-	return parseMetrics(bytes.NewReader(body))
+	return metrics, err
 }
 
 // Relay stands in front of a node; nil when the fleet has no relays.

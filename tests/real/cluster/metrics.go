@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -62,6 +63,18 @@ func parseMetrics(text io.Reader) (Metrics, error) {
 		m[line[:end]] = value
 	}
 	return m, lines.Err()
+}
+
+// readMetrics asks an admin endpoint for what its process counts.
+func readMetrics(ctx context.Context, admin string) (Metrics, error) {
+	status, body, err := ask(ctx, admin, "/metrics")
+	if err != nil {
+		return nil, err
+	}
+	if status != http.StatusOK {
+		return nil, fmt.Errorf("/metrics: %d", status)
+	}
+	return parseMetrics(bytes.NewReader(body))
 }
 
 // adminLimit bounds one question at an admin endpoint.

@@ -27,6 +27,15 @@ type Weir struct {
 	Plain bool
 
 	process *Process // nil when Plain, and when weir is many
+	admin   string   // "" when it answers no questions about itself
+}
+
+// serving is what one process of weir is started with.
+type serving struct {
+	name      string
+	mirrors   []string
+	upstreams []client.Endpoint
+	admin     string // "" for none
 }
 
 // smallest is the topology of a weir beside the main one: a process of each role, and more than one shard.
@@ -53,7 +62,8 @@ func (c *Cluster) StartAs(ctx context.Context, name string, topology Topology, m
 		return c.standIn()
 	}
 	if topology.Shards == 0 {
-		return c.startServe(ctx, name, mirrors)
+		behind := []client.Endpoint{c.A.behindRelay(), c.B.behindRelay()}
+		return c.startServe(ctx, serving{name: name, mirrors: mirrors, upstreams: behind})
 	}
 	fleet, err := c.StartFleet(ctx, name, topology, mirrors)
 	if err != nil {
@@ -66,30 +76,46 @@ func (c *Cluster) StartAs(ctx context.Context, name string, topology Topology, m
 	return w, nil
 }
 
-func (c *Cluster) startServe(ctx context.Context, name string, mirrors []string) (*Weir, error) {
-	kubeconfig, err := c.WriteKubeconfig(name+"-upstream", c.A.behindRelay(), WeirToken)
+// StartMeasured starts one process of weir that reaches the apiservers past the relays, which would be part of every figure,
+// and that tells what it counts.
+func (c *Cluster) StartMeasured(ctx context.Context, name string, mirrors []string) (*Weir, error) {
+	port, err := keptPort()
 	if err != nil {
 		return nil, err
 	}
-	written := c.file(name + "-clients.kubeconfig")
-	reader, writer := io.Pipe()
+	direct := []client.Endpoint{c.A.Direct(), c.B.Direct()}
+	return c.startServe(ctx, serving{name, mirrors, direct, address(port)})
+}
+
+func (c *Cluster) startServe(ctx context.Context, s serving) (*Weir, error) {
+	kubeconfig, err := c.WriteKubeconfig(s.name+"-upstream", s.upstreams[0], WeirToken)
+	if err != nil {
+		return nil, err
+	}
+	written := c.file(s.name + "-clients.kubeconfig")
 	args := []string{
 		"serve", "--kubeconfig", kubeconfig,
-		"--upstream", c.A.behindRelay().URL, "--upstream", c.B.behindRelay().URL,
 		"--listen", "127.0.0.1:0",
 		"--write-kubeconfig", written,
 	}
-	if len(mirrors) > 0 {
-		args = append(args, "--mirror", strings.Join(mirrors, ","))
+	if len(s.mirrors) > 0 {
+		args = append(args, "--mirror", strings.Join(s.mirrors, ","))
 	}
-	process, err := start(command{name: name, binary: weirBinary(), dir: c.Dir, stdout: writer, args: args})
+	for _, upstream := range s.upstreams {
+		args = append(args, "--upstream", upstream.URL)
+	}
+	if s.admin != "" {
+		args = append(args, "--admin", s.admin)
+	}
+	reader, writer := io.Pipe()
+	process, err := start(command{name: s.name, binary: weirBinary(), dir: c.Dir, stdout: writer, args: args})
 	if err != nil {
 		return nil, err
 	}
-	w := &Weir{process: process}
+	w := &Weir{process: process, admin: s.admin}
 	if err := awaitLine(ctx, process, reader); err != nil {
 		process.Kill()
-		return nil, fmt.Errorf("%s: %w\n%s", name, err, process.Tail())
+		return nil, fmt.Errorf("%s: %w\n%s", s.name, err, process.Tail())
 	}
 	endpoint, err := readEndpoint(written)
 	if err != nil {
@@ -116,6 +142,12 @@ func (c *Cluster) standIn() (*Weir, error) {
 func (i *Instance) behindRelay() client.Endpoint {
 	return client.Endpoint{Name: i.Name, URL: "https://" + i.Relay.Addr(), CA: i.cluster.pki.ca}
 }
+
+// Process is the one process of weir; nil when an apiserver stands in its place, and when weir is many.
+func (w *Weir) Process() *Process { return w.process }
+
+// Metrics reads what a weir counts that was started to be measured.
+func (w *Weir) Metrics(ctx context.Context) (Metrics, error) { return readMetrics(ctx, w.admin) }
 
 // Endpoint is one of the endpoints, taken in turn.
 func (w *Weir) Endpoint(turn int) client.Endpoint { return w.Endpoints[turn%len(w.Endpoints)] }
