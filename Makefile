@@ -1,5 +1,5 @@
 # What people run. CI calls the same words.
-.PHONY: dev build check test test-fast test-real test-long bench
+.PHONY: dev build check test test-fast test-real test-long bench bench-fresh
 
 CARGO ?= cargo
 
@@ -31,3 +31,7 @@ test-long: ## more seeds, more faults, more requests
 
 bench: ## micro-benchmarks, and the bounds measured
 	$(CARGO) bench --quiet -p weir-bench
+
+bench-fresh: ## answers that have to be fresh, before real apiservers and beside their own; about 10 minutes
+	$(CARGO) build --release --quiet --bin weir
+	WEIR_BIN=$(CURDIR)/target/release/weir tests/real/bench/run.sh

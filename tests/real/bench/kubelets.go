@@ -116,7 +116,8 @@ func (k *kubelets) run(ctx context.Context, p *plane) error {
 			return err
 		}
 		marked.Add(1)
-		open.Go(func() { k.follow(streams, clients.turn(n), p.wanted(n), intended, marked.Done) })
+		begun := due{clients.turn(n), p.wanted(n), intended}
+		open.Go(func() { k.follow(streams, begun, marked.Done) })
 	}
 	marked.Wait()
 	k.ended = time.Now()
@@ -133,22 +134,29 @@ func (k *kubelets) run(ctx context.Context, p *plane) error {
 	return pause(ctx, settling)
 }
 
+// due is a WatchList that is to be begun at a moment.
+type due struct {
+	client *client.Client
+	uri    string
+	at     time.Time
+}
+
 // follow reads one stream until it is closed. It says when the initial events are over, or will never be.
-func (k *kubelets) follow(ctx context.Context, c *client.Client, uri string, intended time.Time, marked func()) {
+func (k *kubelets) follow(ctx context.Context, d due, marked func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	late := time.AfterFunc(time.Until(intended.Add(markLimit)), func() { cancel(errNoMark) })
+	late := time.AfterFunc(time.Until(d.at.Add(markLimit)), func() { cancel(errNoMark) })
 	defer late.Stop()
 	tell := sync.OnceFunc(marked)
 	defer tell()
-	lines, by, err := open(ctx, c, uri)
+	lines, by, err := open(ctx, d)
 	seen := false
 	for err == nil {
 		var line []byte
 		if line, err = lines.ReadSlice('\n'); err == nil && !seen && bytes.Contains(line, endMark) {
 			seen = true
 			late.Stop()
-			k.mark(time.Since(intended), by)
+			k.mark(time.Since(d.at), by)
 			tell()
 		}
 	}
@@ -158,8 +166,8 @@ func (k *kubelets) follow(ctx context.Context, c *client.Client, uri string, int
 var errNoMark = errors.New("no mark in time")
 
 // open begins a stream and returns its lines and where they come from. The body is closed with the context.
-func open(ctx context.Context, c *client.Client, uri string) (*bufio.Reader, string, error) {
-	response, err := c.Open(ctx, client.Request{Path: uri})
+func open(ctx context.Context, d due) (*bufio.Reader, string, error) {
+	response, err := d.client.Open(ctx, client.Request{Path: d.uri})
 	if err != nil {
 		return nil, "", err
 	}

@@ -142,8 +142,8 @@ func (p *plane) takeTurns(ctx context.Context, c *cell, clients [ways]pool) erro
 	}
 	for range max(1, int(p.settings.cell/turnLength)) {
 		for way, f := range c.ways {
-			turn := func() { c.turn(ctx, f, clients[way], way, p.settings.lists) }
-			if err := p.measured(f, turn); err != nil {
+			how := asking{clients[way], c.path(way), p.settings.lists}
+			if err := p.measured(f, func() { c.turn(ctx, f, how) }); err != nil {
 				return err
 			}
 		}
@@ -158,12 +158,12 @@ func (p *plane) takeTurns(ctx context.Context, c *cell, clients [ways]pool) erro
 }
 
 // turn is one turn of one way.
-func (c *cell) turn(ctx context.Context, f *figures, clients pool, way, rate int) {
+func (c *cell) turn(ctx context.Context, f *figures, how asking) {
 	if c.whole {
-		f.list(ctx, clients.turn(0), c.path(way), time.Now())
+		f.list(ctx, how.clients.turn(0), how.path, time.Now())
 		return
 	}
-	f.pace(ctx, clients, c.path(way), rate, turnLength)
+	f.pace(ctx, how, turnLength)
 }
 
 // failures is an error for each way of which requests failed.

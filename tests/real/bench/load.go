@@ -95,9 +95,16 @@ func source(header http.Header) string {
 	}
 }
 
+// asking is how requests are made.
+type asking struct {
+	clients pool
+	path    string
+	rate    int // a second
+}
+
 // pace asks at an even rate, whether or not the answers keep up, and waits for all answers.
-func (f *figures) pace(ctx context.Context, clients pool, path string, rate int, length time.Duration) {
-	every := time.Second / time.Duration(rate)
+func (f *figures) pace(ctx context.Context, a asking, length time.Duration) {
+	every := time.Second / time.Duration(a.rate)
 	var group sync.WaitGroup
 	began := time.Now()
 	for n := range int(length / every) {
@@ -105,7 +112,7 @@ func (f *figures) pace(ctx context.Context, clients pool, path string, rate int,
 		if pause(ctx, time.Until(intended)) != nil {
 			break
 		}
-		group.Go(func() { f.list(ctx, clients.turn(n), path, intended) })
+		group.Go(func() { f.list(ctx, a.clients.turn(n), a.path, intended) })
 	}
 	group.Wait()
 }
