@@ -17,6 +17,9 @@ const (
 	writers         = 8
 )
 
+// written numbers all writes of a run. A label that an object has already would be no change at all, so no number comes twice.
+var written atomic.Int64
+
 // writer changes one object after the other at an even rate, so that upstream's revision never stands still.
 type writer struct {
 	stop   context.CancelFunc
@@ -53,7 +56,7 @@ func (p *plane) write(ctx context.Context, k kind) *writer {
 	for range writers {
 		w.group.Go(func() {
 			for n := range turns {
-				body := fmt.Appendf(nil, `{"metadata":{"labels":{"turn":"t%d"}}}`, n)
+				body := fmt.Appendf(nil, `{"metadata":{"labels":{"turn":"t%d"}}}`, written.Add(1))
 				_, err := admin.Write(ctx, http.MethodPatch, paths[n%len(paths)], body)
 				switch {
 				case err == nil:
