@@ -119,3 +119,14 @@ func TestKubeletsAskForEveryNamespaceAndKind(t *testing.T) {
 		t.Errorf("%s, want %s", p.wanted(3), want)
 	}
 }
+
+func TestALogThatLacksRequestsIsNoticed(t *testing.T) {
+	straight := &kubelets{marks: milliseconds(1, 2, 3), asked: asked{clients: 3}}
+	if err := straight.isComplete(); err != nil {
+		t.Error(err)
+	}
+	straight.asked.clients = 2
+	if straight.isComplete() == nil {
+		t.Error("two requests of three were taken for all")
+	}
+}

@@ -12,6 +12,9 @@ const (
 	// listClients is how many connections the lists of one way of asking are spread over.
 	listClients = 4
 	pageSize    = 500
+	// pageShare is the part of the rate at which pages of the large collection are asked for: each costs an apiserver tens of
+	// milliseconds of processor time.
+	pageShare = 4
 )
 
 // The ways of asking, in the order of their turns. "Any" is an answer that need not be fresh, which tells what freshness costs.
@@ -72,6 +75,14 @@ func (f form) path(way int) string {
 	default:
 		return f.kind.everywhere()
 	}
+}
+
+// rate is how many are asked for a second.
+func (f form) rate(lists int) int {
+	if f.paged {
+		return max(1, lists/pageShare)
+	}
+	return lists
 }
 
 // measureLists measures every form at both paces and prints the tables; the first result is what was not answered.
@@ -140,9 +151,9 @@ func (p *plane) takeTurns(ctx context.Context, c *cell, clients [ways]pool) erro
 	if err := pause(ctx, time.Second); err != nil {
 		return err
 	}
-	for range max(1, int(p.settings.cell/turnLength)) {
+	for round := range max(1, int(p.settings.cell/turnLength)) {
 		for way, f := range c.ways {
-			how := asking{clients[way], c.path(way), p.settings.lists}
+			how := asking{clients[way], c.path(way), c.rate(p.settings.lists), uint64(round)}
 			if err := p.measured(f, func() { c.turn(ctx, f, how) }); err != nil {
 				return err
 			}

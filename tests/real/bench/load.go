@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"math"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
@@ -99,19 +100,24 @@ func source(header http.Header) string {
 type asking struct {
 	clients pool
 	path    string
-	rate    int // a second
+	rate    int    // a second, on average
+	seed    uint64 // of the moments; the same for all ways of asking in a round
 }
 
-// pace asks at an even rate, whether or not the answers keep up, and waits for all answers.
+// pace asks at random moments, as many independent clients do, whether or not the answers keep up, and waits for all answers.
+// Even gaps would fall into step with what upstream does ten times a second.
 func (f *figures) pace(ctx context.Context, a asking, length time.Duration) {
-	every := time.Second / time.Duration(a.rate)
+	every := float64(time.Second) / float64(a.rate)
+	random := rand.New(rand.NewPCG(a.seed, 0))
 	var group sync.WaitGroup
 	began := time.Now()
-	for n := range int(length / every) {
-		intended := began.Add(time.Duration(n) * every)
-		if pause(ctx, time.Until(intended)) != nil {
+	due := time.Duration(0)
+	for n := 0; ; n++ {
+		due += time.Duration(random.ExpFloat64() * every)
+		if due >= length || pause(ctx, time.Until(began.Add(due))) != nil {
 			break
 		}
+		intended := began.Add(due)
 		group.Go(func() { f.list(ctx, a.clients.turn(n), a.path, intended) })
 	}
 	group.Wait()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -52,6 +53,17 @@ func (p *plane) countRequests(runs []*kubelets) error {
 				k.asked.take(e, k.agent)
 			}
 		}
+		if err := k.isComplete(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isComplete fails where the logs lack requests that were certainly made: then nothing that was counted means anything.
+func (k *kubelets) isComplete() error {
+	if answered := len(k.marks); !k.atWeir && k.asked.clients < answered {
+		return fmt.Errorf("%s: the audit logs have %d requests of %d", k.agent, k.asked.clients, answered)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 type settings struct {
 	cell    time.Duration // BENCH_SECONDS: how long each way of asking is measured in each cell
 	objects int           // BENCH_OBJECTS: the size of the large collection
-	lists   int           // BENCH_LISTS: lists a second
+	lists   int           // BENCH_LISTS: lists a second; of pages a quarter
 	watches int           // BENCH_WATCHES: named WatchLists of the kubelet scenario
 	rate    int           // BENCH_RATE: how many of them are begun a second
 }

@@ -30,6 +30,9 @@ type Instance struct {
 // startLimit bounds one start of one program; on a cold and busy machine an apiserver needs 20 s.
 const startLimit = 90 * time.Second
 
+// auditMegabytes is more than any run writes: a log that is begun anew at the default of 100 would hide what came before.
+const auditMegabytes = "100000"
+
 // auditPolicy logs who asked for what, once when an answer starts and once when it is complete.
 const auditPolicy = `{"apiVersion":"audit.k8s.io/v1","kind":"Policy","omitStages":["RequestReceived"],"rules":[{"level":"Metadata"}]}`
 
@@ -135,7 +138,7 @@ func (i *Instance) arguments(port int) []string {
 		"--token-auth-file", i.cluster.file("tokens.csv"),
 		"--authorization-mode", "Node,RBAC",
 		"--audit-policy-file", i.cluster.file("audit-policy.json"),
-		"--audit-log-path", i.Audit, "--audit-log-mode", "blocking",
+		"--audit-log-path", i.Audit, "--audit-log-mode", "blocking", "--audit-log-maxsize", auditMegabytes,
 		"--service-account-issuer", "https://localhost",
 		"--service-account-signing-key-file", file("sa.key"), "--service-account-key-file", file("sa.key"),
 		"--service-cluster-ip-range", "10.0.0.0/16",
