@@ -5,7 +5,6 @@
 //! That a stream is alive proves nothing, and neither does another instance's revision. Answers of two questions are never
 //! combined.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use weir_core::interest::Scope;
 use weir_core::options::Freshness;
 use weir_core::{ResourceVersion, Status};
-use weir_shard_node::feed::scope::{Detail, MAX_OBJECTS, ScopeContent};
+use weir_shard_node::feed::scope::{Detail, MAX_OBJECTS};
 
 use super::ticking::Ticking;
 use crate::hub::pace::Pace;
@@ -25,11 +24,10 @@ use crate::passthrough::Passed;
 /// How long a mirror may take to come to the revision by itself, before upstream is asked for more: a busy one until its next
 /// events, a quiet one until what is on its way is here.
 const BUSY_BY_ITSELF: Duration = Duration::from_millis(20);
-const QUIET_BY_ITSELF: Duration = Duration::from_millis(5);
-/// The same where what upstream holds has been asked for besides.
-const BESIDE_COMPARISON: Duration = Duration::from_millis(50);
-/// How soon upstream says its revision, unless it waits for its own storage to say how far that is.
-const PROMPT: Duration = Duration::from_millis(5);
+const QUIET_BY_ITSELF: Duration = Duration::from_millis(1);
+/// How long a second watch is not asked for where what upstream holds is: it may be written just now, and upstream itself waits
+/// up to 100 ms for its storage to say how far it is.
+const BESIDE_COMPARISON: Duration = Duration::from_millis(150);
 /// How long upstream itself waits for a revision.
 const REVISION_LIMIT: Duration = Duration::from_secs(3);
 
@@ -107,13 +105,19 @@ async fn become_as_new_as(
     namespace: Option<&Arc<str>>,
     wanted: ResourceVersion,
 ) -> Result<Fresh, NotFresh> {
+    let compared = async {
+        if !is_comparable(mirror, namespace).await {
+            std::future::pending::<()>().await;
+        }
+        by_comparison(mirror, namespace, wanted).await
+    };
     tokio::select! {
         biased;
         reached = come_by(mirror, wanted) => {
             let proof = reached?;
             Ok(newest(mirror).await?.proved_by(proof))
         }
-        fresh = by_comparison(mirror, namespace, wanted) => Ok(fresh),
+        fresh = compared => Ok(fresh),
     }
 }
 
@@ -155,33 +159,24 @@ async fn prove(mirror: &Mirror, namespace: Option<&Arc<str>>) -> Option<Fresh> {
 
 /// The same without a tick's own answer. Where a tick is under way nothing else is asked for until it takes long.
 async fn by_question(mirror: &Mirror, namespace: Option<&Arc<str>>, ticking: &Ticking<'_>) -> Option<Fresh> {
-    let compared = async |wanted| {
-        ticking.is_over().await;
-        Some(by_comparison(mirror, namespace, wanted).await)
-    };
-    let pace = mirror.fanout().pace();
-    let mut question = pin!(mirror.feed().newest(false));
-    let revision = match timeout_at(Instant::now() + PROMPT, &mut question).await {
-        Ok(revision) => revision?,
-        Err(_) if pace == Pace::Busy => question.await?,
-        Err(_) => {
-            let by_revision = async { come(mirror, question.await?, (BESIDE_COMPARISON, ticking)).await };
-            return tokio::select! {
-                fresh = compared(ResourceVersion::ZERO) => fresh,
-                fresh = by_revision => fresh,
-            };
-        }
-    };
-    let limit = match pace {
+    let revision = mirror.feed().newest(false).await?;
+    let limit = match mirror.fanout().pace() {
         Pace::Busy => BUSY_BY_ITSELF,
         Pace::Quiet => QUIET_BY_ITSELF,
     };
     if let Some(fresh) = come_by_itself(mirror, revision, limit).await {
         return Some(fresh);
     }
+    if !is_comparable(mirror, namespace).await {
+        return come(mirror, revision, (Duration::ZERO, ticking)).await;
+    }
+    let compared = async {
+        ticking.is_over().await;
+        by_comparison(mirror, namespace, revision).await
+    };
     tokio::select! {
-        fresh = come(mirror, revision, (Duration::ZERO, ticking)) => fresh,
-        fresh = compared(revision) => fresh,
+        fresh = come(mirror, revision, (BESIDE_COMPARISON, ticking)) => fresh,
+        fresh = compared => Some(fresh),
     }
 }
 
@@ -221,7 +216,8 @@ async fn bring_to(mirror: &Mirror, revision: ResourceVersion, ticking: &Ticking<
 /// on its way. If it is not, the self-check finds out. An answer below `wanted` proves nothing of it either.
 async fn by_comparison(mirror: &Mirror, namespace: Option<&Arc<str>>, wanted: ResourceVersion) -> Fresh {
     let history = mirror.shards().history();
-    let Some(held) = held_upstream(mirror, namespace).await.filter(|held| held.revision() >= wanted) else {
+    let held = mirror.feed().scope(namespace.cloned(), Detail::Metadata).await;
+    let Some(held) = held.filter(|held| held.revision() >= wanted) else {
         return std::future::pending().await;
     };
     let part = check::everything_in(namespace.cloned());
@@ -255,12 +251,12 @@ async fn by_comparison(mirror: &Mirror, namespace: Option<&Arc<str>>, wanted: Re
     }
 }
 
-/// What upstream holds in a part that is small enough to be compared.
-async fn held_upstream(mirror: &Mirror, namespace: Option<&Arc<str>>) -> Option<Arc<ScopeContent>> {
+/// Whether a part is small enough to be compared.
+async fn is_comparable(mirror: &Mirror, namespace: Option<&Arc<str>>) -> bool {
+    let Some(newest) = mirror.newest() else { return false };
     let scope = Scope { namespace: namespace.cloned(), name: None };
-    let count = mirror.shards().count(&scope, (mirror.newest()?, None), MAX_OBJECTS).await;
-    count.ok().filter(|count| *count < MAX_OBJECTS)?;
-    mirror.feed().scope(namespace.cloned(), Detail::Metadata).await
+    let count = mirror.shards().count(&scope, (newest, None), MAX_OBJECTS + 1).await;
+    count.is_ok_and(|count| count <= MAX_OBJECTS)
 }
 
 async fn newest(mirror: &Mirror) -> Result<Fresh, NotFresh> {

@@ -20,7 +20,7 @@ use super::list::{Listed, WholeList};
 use super::prove::CATCH_UP_SECONDS;
 use super::ring::{self, Ring, Wanted};
 use super::verify::newest_revision;
-use super::watch::{WatchError, Watching};
+use super::watch::Watching;
 
 /// The wait after something beside the main watch came to nothing.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -34,7 +34,7 @@ pub(super) struct Beside {
     feed: Arc<FeedHandle>,
     /// How long upstream may take for an answer.
     answer: Duration,
-    catch_up: Option<Watching>,
+    catch_up: Option<CatchUp>,
     backfill: Option<Backfill>,
     list: Option<Answer<Listed>>,
     ahead: Option<Answer<Ahead>>,
@@ -50,6 +50,16 @@ struct Backfill {
     /// What was said and has no room yet.
     waiting: Option<Statement<Change>>,
     has_said: bool,
+}
+
+/// A watch that brings the main watch to the present, which it is told of about a second after it was begun.
+struct CatchUp {
+    opening: Option<Answer<Watching>>,
+    open: Option<Watching>,
+    /// Whether it has had its bookmark: what is wanted later needs another one.
+    has_bookmark: bool,
+    /// Up to where somebody wants to be brought.
+    wanted: ResourceVersion,
 }
 
 /// Upstream's newest revision, asked since a subscriber was ahead of the feed.
@@ -99,9 +109,29 @@ impl Beside {
         self.feed.change(Ring::disconnect);
     }
 
-    /// A second watch catches up from now on.
-    pub(super) fn catch_up(&mut self, watching: Watching) {
-        self.catch_up = Some(watching);
+    /// A second watch catches up from now on. One whose bookmark is still to come may be told of what was written since too, so
+    /// it goes on: begun again for everyone who asks, it would never come to its bookmark.
+    pub(super) fn catch_up(&mut self, after: ResourceVersion, wanted: ResourceVersion) {
+        if let Some(catch_up) = self.catch_up.as_mut().filter(|catch_up| !catch_up.has_bookmark) {
+            catch_up.wanted = catch_up.wanted.max(wanted);
+            return;
+        }
+        let (connection, spec, answer) = (self.connection.clone(), self.spec.clone(), self.answer);
+        let opening = Box::pin(async move {
+            let opening = Watching::open(&connection, &spec, after, CATCH_UP_SECONDS);
+            Ok(within(answer, opening).await??)
+        });
+        self.catch_up = Some(CatchUp { opening: Some(opening), open: None, has_bookmark: false, wanted });
+    }
+
+    /// The second watch has said something. Where its bookmark is not enough, there is another one.
+    fn on_caught_up(&mut self, said: &Statement<Change>) {
+        let Some(catch_up) = self.catch_up.as_mut().filter(|_| said.events().is_empty()) else { return };
+        let had = std::mem::replace(&mut catch_up.has_bookmark, true);
+        let (reached, wanted) = (said.to(), catch_up.wanted);
+        if !had && reached < wanted {
+            self.catch_up(reached, wanted);
+        }
     }
 
     /// Goes on with everything until the reader has to know of something. Dropping the future loses nothing.
@@ -121,7 +151,10 @@ impl Beside {
                     self.start(wanted);
                 }
                 said = next_of(&mut self.catch_up) => match said {
-                    Ok(Some(statement)) => return Ok(Turn::Said(statement)),
+                    Ok(Some(statement)) => {
+                        self.on_caught_up(&statement);
+                        return Ok(Turn::Said(statement));
+                    }
                     // What the second watch could not bring, the main one brings later.
                     Ok(None) | Err(_) => self.catch_up = None,
                 },
@@ -264,11 +297,14 @@ async fn wanted(feed: &FeedHandle, busy: Busy, not_before: Instant) -> Wanted {
 }
 
 /// What the second watch says, if there is one.
-async fn next_of(watching: &mut Option<Watching>) -> Result<Option<Statement<Change>>, WatchError> {
-    match watching {
-        Some(watching) => watching.next().await,
-        None => std::future::pending().await,
+async fn next_of(catch_up: &mut Option<CatchUp>) -> Result<Option<Statement<Change>>, ReadError> {
+    let Some(CatchUp { opening, open, .. }) = catch_up else { return std::future::pending().await };
+    if let Some(answer) = opening {
+        *open = Some(answer.await?);
+        *opening = None;
     }
+    let Some(watching) = open else { return Ok(None) };
+    Ok(watching.next().await?)
 }
 
 async fn next_of_backfill(

@@ -22,7 +22,7 @@ use super::pacing::Pacing;
 use super::scope::{self, Detail, ScopeContent};
 use super::tick::Tick;
 use super::verify::newest_revision;
-use super::watch::{WatchError, Watching};
+use super::watch::WatchError;
 
 /// Callers that wait to be asked for. Each is a parked request; beyond, they are refused and pass through.
 const MAX_WAITING: usize = 4_096;
@@ -72,8 +72,8 @@ pub struct Answered {
     pub revision: Option<ResourceVersion>,
     /// How far the feed was when the question was sent; an answer below it means that history went back.
     pub frontier: ResourceVersion,
-    /// A second watch from there, where a caller wanted the feed to get to the revision soon.
-    pub catch_up: Option<Watching>,
+    /// Whether a caller wants the feed to get to the revision soon, and it is not there.
+    pub catches_up: bool,
 }
 
 type UnderWay = Pin<Box<dyn Future<Output = Result<Answered, WatchError>> + Send>>;
@@ -268,17 +268,12 @@ impl Question {
                 let _ = answer.send(revision);
             }
         }
-        let catch_up = match catches_up && revision > self.frontier {
-            true => {
-                Some(Watching::open(&self.connection, &self.spec, self.frontier, CATCH_UP_SECONDS).await?)
-            }
-            false => None,
-        };
-        Ok(Answered { catch_up, ..self.answered(Some(revision)) })
+        let catches_up = catches_up && revision > self.frontier;
+        Ok(Answered { catches_up, ..self.answered(Some(revision)) })
     }
 
     fn answered(self, revision: Option<ResourceVersion>) -> Answered {
-        Answered { topic: self.topic, revision, frontier: self.frontier, catch_up: None }
+        Answered { topic: self.topic, revision, frontier: self.frontier, catches_up: false }
     }
 }
 

@@ -329,12 +329,12 @@ async fn learn_facts(
 }
 
 fn answered_of(answered: Answered, beside: &mut Beside) -> Result<(), ReadError> {
-    let Answered { revision, frontier, catch_up, .. } = answered;
+    let Answered { revision, frontier, catches_up, .. } = answered;
     if let Some(revision) = revision.filter(|revision| *revision < frontier) {
         return Err(ReadError::WentBack { revision, frontier });
     }
-    if let Some(watching) = catch_up {
-        beside.catch_up(watching);
+    if let Some(revision) = revision.filter(|_| catches_up) {
+        beside.catch_up(frontier, revision);
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 use weir_core::ResourceVersion;
+use weir_sim::RequestLine;
 use weir_tests::checker::Listing;
 
 use crate::stream::Event;
@@ -91,12 +92,13 @@ async fn answers_name_what_proved_them_and_are_counted_by_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_large_quiet_collection_is_upstreams_or_proved_after_a_second_as_configured() {
-    for (seed, limit, by) in [
-        (87, Duration::from_millis(200), "passed; freshness"),
-        (88, Duration::from_secs(3), "mirror; catch-up"),
+    for (seed, objects, limit, by) in [
+        (87, 1_001, Duration::from_millis(200), "passed; freshness"),
+        (88, 1_001, Duration::from_secs(3), "mirror; catch-up"),
+        (91, 1_000, Duration::from_secs(3), "mirror; comparison"),
     ] {
         let world = World::with(seed, |settings| {
-            settings.shape.config_maps = 1_100;
+            settings.shape.config_maps = objects;
             settings.proof_limit = limit;
         })
         .await;
@@ -104,7 +106,7 @@ async fn a_large_quiet_collection_is_upstreams_or_proved_after_a_second_as_confi
         world.settled(&maps).await;
         let head = world.touch_node();
         let list = world.client.get(&Choice::all(&maps).path("")).await;
-        assert_eq!((list.code, list.answered_by()), (200, by), "{limit:?}");
+        assert_eq!((list.code, list.answered_by()), (200, by), "{objects} {limit:?}");
         assert!(maps.items(&list).0.at() >= head);
     }
 }
@@ -131,6 +133,29 @@ async fn callers_of_one_namespace_who_come_after_each_other_share_what_upstream_
     let lists = asked.iter().filter(|line| line.uri.contains("/team-0/") && line.verb == "list").count();
     let most = 11.0 + began.elapsed().as_secs_f64() * 10.0;
     assert!(lists as f64 <= most, "{lists} lists for 200 callers, {most} at most");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn callers_who_come_while_a_second_watch_is_open_neither_end_it_nor_wait_in_vain() {
+    let world = World::with(90, |settings| {
+        settings.shape.config_maps = 1_100;
+        settings.proof_limit = Duration::from_secs(3);
+    })
+    .await;
+    let maps = world.collection("configmaps");
+    world.settled(&maps).await;
+    let (mark, path, began) = (world.mark(), Choice::all(&maps).path("limit=1"), Instant::now());
+    let callers = (0..50).map(async |number| {
+        tokio::time::sleep_until(began + number * Duration::from_millis(50)).await;
+        let head = world.touch_node();
+        let list = world.client.get(&path).await;
+        assert_eq!((list.code, list.is_mirrored()), (200, true), "{number}: {}", list.answered_by());
+        assert!(maps.items(&list).0.at() >= head);
+    });
+    futures_util::future::join_all(callers).await;
+    let is_second = |line: &&RequestLine| line.verb == "watch" && line.uri.ends_with("timeoutSeconds=3");
+    let watches = world.since(mark).iter().filter(is_second).count();
+    assert!((1..=10).contains(&watches), "{watches} second watches for 50 callers in 3 s");
 }
 
 /// Whether the header says what proved an answer, or that there was no proof.
