@@ -165,7 +165,7 @@ func TestCS01_BW03_AnswersHoldWhatWasAcknowledged(t *testing.T) {
 func TestCS01_AnswersAreFreshWhateverIsBehindTheAddress(t *testing.T) {
 	for name, w := range map[string]weather{"balanced": balanced, "frozen": frozen} {
 		t.Run(name, func(t *testing.T) {
-			const few = 20
+			const few = 40
 			seed := newSeed()
 			all := lanes(t, seed, configMaps, gauges)
 			gather(t, gauges)

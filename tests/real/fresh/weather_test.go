@@ -64,14 +64,18 @@ func balanced(ctx context.Context, t testing.TB, random *rand.Rand) {
 		plane.A.Relay.Pin(plane.A.Address())
 		plane.A.Relay.Cut()
 	}()
+	cut := 0
 	for turn := 0; ctx.Err() == nil; turn++ {
 		target := plane.A
 		if turn%2 == 0 {
 			target = plane.B
 		}
 		plane.A.Relay.Pin(target.Address())
-		plane.A.Relay.Cut()
-		pause(ctx, between(random, time.Second, 2*time.Second))
+		cut += plane.A.Relay.Cut()
+		pause(ctx, between(random, 300*time.Millisecond, time.Second))
+	}
+	if cut == 0 && !isPlain() {
+		t.Error("not one connection was moved")
 	}
 }
 
