@@ -284,7 +284,7 @@ impl Reader {
                         return Ok(Ended::Reconnect);
                     }
                 },
-                answered = self.asking.next(connection, &spec, frontier) => answered_of(answered?, beside)?,
+                answered = self.asking.next(connection, &spec, frontier) => answered_of(&answered?, beside)?,
             }
         }
     }
@@ -328,8 +328,8 @@ async fn learn_facts(
     Ok(())
 }
 
-fn answered_of(answered: Answered, beside: &mut Beside) -> Result<(), ReadError> {
-    let Answered { revision, frontier, catches_up, .. } = answered;
+fn answered_of(answered: &Answered, beside: &mut Beside) -> Result<(), ReadError> {
+    let Answered { revision, frontier, catches_up, .. } = *answered;
     if let Some(revision) = revision.filter(|revision| *revision < frontier) {
         return Err(ReadError::WentBack { revision, frontier });
     }
