@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 use futures_util::Stream;
@@ -152,22 +152,34 @@ impl ProxyBody {
             other => other,
         }
     }
+
+    fn poll_any(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Frame<Segments>>, BoxError>> {
+        let frame = match self {
+            Self::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes.into())))),
+            Self::Stream(stream, _) => stream.as_mut().poll_next(context).map_ok(Frame::data),
+            Self::Passed(body, _) => {
+                let frame = Pin::new(body).poll_frame(context);
+                frame.map_ok(|frame| frame.map_data(Segments::from)).map_err(Into::into)
+            }
+        };
+        frame.map(Option::transpose)
+    }
 }
 
 impl Body for ProxyBody {
     type Data = Segments;
     type Error = BoxError;
 
+    /// A frame without data is left out: it tells nobody anything, and clients end a connection on which many came.
     fn poll_frame(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Segments>, BoxError>>> {
-        match self.get_mut() {
-            Self::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes.into())))),
-            Self::Stream(stream, _) => stream.as_mut().poll_next(context).map_ok(Frame::data),
-            Self::Passed(body, _) => {
-                let frame = Pin::new(body).poll_frame(context);
-                frame.map_ok(|frame| frame.map_data(Segments::from)).map_err(Into::into)
+        loop {
+            let frame = ready!(self.poll_any(context)?);
+            let is_empty = |frame: &Frame<Segments>| frame.data_ref().is_some_and(Segments::is_empty);
+            if !frame.as_ref().is_some_and(is_empty) {
+                return Poll::Ready(frame.map(Ok));
             }
         }
     }

@@ -198,5 +198,26 @@ async fn cl08_hundreds_of_watches_on_one_connection_leave_room_for_other_request
     }
 }
 
+/// Clients that are careful, as this one is, end a connection on which a hundred frames without data came.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cl08_watches_that_come_and_go_leave_their_connection_to_others() {
+    let world = World::start(57).await;
+    let maps = world.collection("configmaps");
+    let client = world.client.alone();
+    let resume = Choice::all(&maps).path(&format!("watch=1&resourceVersion={}", world.head()));
+    let mut other = client.watch(&resume).await.mirrored();
+    let path = Choice::all(&maps).path("watch=1&resourceVersion=0&timeoutSeconds=1");
+    let mut brief = Vec::new();
+    for _ in 0..150 {
+        brief.push(client.watch(&path).await.mirrored());
+    }
+    for stream in brief {
+        let events = stream.rest().await;
+        assert_eq!((events.len(), events.last()), (13, Some(&Event::End)));
+    }
+    let written = world.create("team-0", "later");
+    assert_eq!(other.change().await.version.rv, written);
+}
+
 const BODY: Bytes =
     Bytes::from_static(br#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"made"}}"#);
