@@ -179,6 +179,9 @@ fn builder(lifecycle: &Lifecycle) -> http2::Builder<TaskExecutor> {
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .max_concurrent_streams(STREAMS)
+        // A proxy gives up proofs that are late, many at once where a node was held up. That is no attack, and to end the
+        // connection for it would be to fail everything else that was asked on it.
+        .max_pending_accept_reset_streams(STREAMS as usize)
         .max_header_list_size(HEADER_BYTES)
         // Beyond what is on its way, a stream buffers one batch more.
         .max_send_buf_size(BATCH_BYTES)

@@ -237,6 +237,21 @@ impl FeedHandle {
         self.facts.send_replace(Some(Arc::new(facts)));
     }
 
+    /// Has a frontier that stands still moved on; runs until dropped. Upstream tells an open watch how far it is once a minute,
+    /// and what clients can go on from is as old as what they were told last.
+    pub(super) async fn keep_young(&self, look_every: Duration) {
+        let mut before = None;
+        loop {
+            tokio::time::sleep(look_every.mul_f64(rand::random_range(0.9..1.1))).await;
+            let position = self.position();
+            if position.is_some() && position == before {
+                // Whatever comes of it: it is looked at again.
+                let _ = self.newest(true).await;
+            }
+            before = position;
+        }
+    }
+
     /// Lets time pass in the ring; runs until dropped.
     pub(super) async fn keep_house(&self) {
         let started = Instant::now();

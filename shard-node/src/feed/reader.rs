@@ -36,6 +36,8 @@ pub struct ReaderLimits {
     pub watch_at_most: Duration,
     /// How long an answer to a question, or one page of a list, may take.
     pub answer: Duration,
+    /// How often it is looked at whether the frontier stands still. It is moved on after one to two times as long.
+    pub look_every: Duration,
 }
 
 /// Reads one mirror.
@@ -69,6 +71,7 @@ impl Default for ReaderLimits {
             watch_at_least: Duration::from_secs(300),
             watch_at_most: Duration::from_secs(600),
             answer: Duration::from_secs(60),
+            look_every: Duration::from_secs(20),
         }
     }
 }
@@ -96,14 +99,21 @@ impl Reader {
         }
     }
 
+    /// The same with other limits.
+    #[must_use]
+    pub fn limited(self, limits: ReaderLimits) -> Self {
+        Self { limits, ..self }
+    }
+
     /// Reads until dropped, or until the resource is not there any more. It begins when the first subscriber says what it has.
     pub async fn run(mut self) {
-        let feed = self.feed.clone();
+        let (feed, look_every) = (self.feed.clone(), self.limits.look_every);
         // Boxed, since it is large and moves with whatever it is a part of.
         let read = Box::pin(self.read());
         tokio::select! {
             biased;
             () = feed.keep_house() => {}
+            () = feed.keep_young(look_every) => {}
             () = read => {}
         }
     }

@@ -3,10 +3,13 @@
 mod fed;
 mod ticks;
 
+use std::time::Duration;
+
 use weir_core::History;
 
 use super::super::ring::{Next, Standing};
 use super::super::subscription::Subscription;
+use super::ReaderLimits;
 use fed::{Fed, Got, LIMIT, got, read_to};
 
 const FIRST: History = History::FIRST;
@@ -218,4 +221,16 @@ async fn a_subscriber_ahead_of_a_lagging_instance_only_waits() {
 /// What comes next for a subscriber, in time.
 async fn next(subscription: &Subscription) -> Next {
     tokio::time::timeout(LIMIT, subscription.next()).await.expect("in time")
+}
+
+#[tokio::test]
+async fn a_frontier_that_stands_still_is_moved_on_by_itself() {
+    let limits = ReaderLimits { look_every: Duration::from_millis(20), ..ReaderLimits::default() };
+    let fed = Fed::limited(30, 1 << 20, limits).await;
+    let one = fed.feed.open(Standing::at(FIRST, fed.written()));
+    fed.connected().await;
+    fed.write_others(50);
+    let head = fed.sim.read(|cluster| cluster.log().head());
+    fed.reached(head).await;
+    assert_eq!(read_to(&one, head).await.lists, 0);
 }

@@ -103,6 +103,11 @@ impl Fed {
 
     /// With a ring of so many bytes of log.
     pub(super) async fn bounded(seed: u64, log_bytes: usize) -> Self {
+        Self::limited(seed, log_bytes, ReaderLimits::default()).await
+    }
+
+    /// With these limits of the reader.
+    pub(super) async fn limited(seed: u64, log_bytes: usize, limits: ReaderLimits) -> Self {
         println!("seed {seed}");
         let cluster = ClusterConfig { seed, instances: 1, ..ClusterConfig::default() };
         let sim = Sim::new(SimConfig { cluster, ..SimConfig::default() });
@@ -121,7 +126,7 @@ impl Fed {
         let (questions, asking) = prove::questions(tick);
         let bounds = RingBounds { log_bytes, list_bytes: 1 << 20 };
         let feed = Arc::new(FeedHandle::bounded(questions, bounds).counted_by(counters));
-        let reader = Reader::new(upstream, spec, (feed.clone(), asking), 0);
+        let reader = Reader::new(upstream, spec, (feed.clone(), asking), 0).limited(limits);
         let stop = lifecycle.token().clone();
         lifecycle.spawn("feed", async move {
             let _ = stop.run_until_cancelled(reader.run()).await;
