@@ -8,6 +8,7 @@ pub mod feed;
 mod holding;
 mod life;
 mod nodes;
+pub mod points;
 pub mod proofs;
 pub mod registry;
 pub mod remaining;
@@ -26,6 +27,7 @@ use weir_core::window::Window;
 
 use self::check::Suspicion;
 use self::feed::Feed;
+use self::points::Points;
 use self::proofs::Proofs;
 use self::remaining::Remaining;
 use crate::hub::fanout::Fanout;
@@ -52,6 +54,7 @@ pub struct Mirror {
     proved: AtomicU64,
     refused: Mutex<Option<Refused>>,
     remaining: Remaining,
+    points: Points,
     /// The last reason to check whether the mirror is what upstream holds.
     suspected: watch::Sender<Option<Suspicion>>,
 }
@@ -76,6 +79,7 @@ impl Mirror {
             proved: AtomicU64::new(0),
             refused: Mutex::default(),
             remaining: Remaining::default(),
+            points: Points::default(),
             suspected: watch::Sender::new(None),
         }
     }
@@ -103,6 +107,11 @@ impl Mirror {
     /// Merges and hubs.
     pub fn fanout(&self) -> &Arc<Fanout> {
         &self.fanout
+    }
+
+    /// How many single objects upstream is asked for.
+    pub fn points(&self) -> &Points {
+        &self.points
     }
 
     /// What is counted of proofs.

@@ -5,10 +5,9 @@
 //! That a stream is alive proves nothing, and neither does another instance's revision. Answers of two questions are never
 //! combined.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 use weir_core::interest::Scope;
 use weir_core::options::Freshness;
 use weir_core::{ResourceVersion, Status};
@@ -25,6 +24,9 @@ use crate::passthrough::Passed;
 /// events, a quiet one until what is on its way is here.
 const BUSY_BY_ITSELF: Duration = Duration::from_millis(20);
 const QUIET_BY_ITSELF: Duration = Duration::from_millis(1);
+/// How soon upstream says its revision, and an event that was on its way is here: a quiet mirror that is fresh by then is not
+/// compared. Longer is not waited, since upstream takes as long for one question as for two together.
+const PROMPT: Duration = Duration::from_millis(4);
 /// How long a second watch is not asked for where what upstream holds is: it may be written just now, and upstream itself waits
 /// up to 100 ms for its storage to say how far it is.
 const BESIDE_COMPARISON: Duration = Duration::from_millis(150);
@@ -73,10 +75,10 @@ impl Fresh {
     }
 }
 
-/// Waits until the mirror is fresh enough for what lies in `namespace`, or for all of it, and counts what proved it.
+/// Waits until the mirror is fresh enough for what lies in the scope, and counts what proved it.
 pub async fn reach(
     mirror: &Mirror,
-    namespace: Option<&Arc<str>>,
+    scope: &Scope,
     freshness: Freshness,
     otherwise: Otherwise,
 ) -> Result<Fresh, NotFresh> {
@@ -86,8 +88,8 @@ pub async fn reach(
         Freshness::NotOlderThan(wanted) if mirror.newest().is_some_and(|newest| newest >= wanted) => {
             return newest(mirror).await;
         }
-        Freshness::NotOlderThan(wanted) => become_as_new_as(mirror, namespace, wanted).await,
-        Freshness::Consistent => become_consistent(mirror, namespace, otherwise).await,
+        Freshness::NotOlderThan(wanted) => become_as_new_as(mirror, scope, wanted).await,
+        Freshness::Consistent => become_consistent(mirror, scope, otherwise).await,
     };
     let outcome = match &reached {
         Ok(fresh) => fresh.proof.map(Outcome::Proved),
@@ -102,14 +104,15 @@ pub async fn reach(
 
 async fn become_as_new_as(
     mirror: &Mirror,
-    namespace: Option<&Arc<str>>,
+    scope: &Scope,
     wanted: ResourceVersion,
 ) -> Result<Fresh, NotFresh> {
     let compared = async {
-        if !is_comparable(mirror, namespace).await {
+        let asked = asked(mirror, scope);
+        if !is_comparable(mirror, &asked).await {
             std::future::pending::<()>().await;
         }
-        by_comparison(mirror, namespace, wanted).await
+        by_comparison(mirror, &asked, wanted).await
     };
     tokio::select! {
         biased;
@@ -121,16 +124,12 @@ async fn become_as_new_as(
     }
 }
 
-async fn become_consistent(
-    mirror: &Mirror,
-    namespace: Option<&Arc<str>>,
-    otherwise: Otherwise,
-) -> Result<Fresh, NotFresh> {
+async fn become_consistent(mirror: &Mirror, scope: &Scope, otherwise: Otherwise) -> Result<Fresh, NotFresh> {
     let limit = match otherwise {
         Otherwise::Upstream => mirror.proofs().limit(),
         Otherwise::Nobody => REVISION_LIMIT,
     };
-    let proved = timeout_at(Instant::now() + limit, prove(mirror, namespace)).await;
+    let proved = timeout_at(Instant::now() + limit, prove(mirror, scope)).await;
     proved.ok().flatten().ok_or_else(|| unproved(otherwise))
 }
 
@@ -147,36 +146,52 @@ pub async fn is_reached_upstream(mirror: &Mirror, wanted: ResourceVersion) -> Op
 
 /// A state that holds everything that upstream had when this was called; `None` where the feed cannot ask. The answer to the
 /// first question may take upstream as long as a list would: a quiet mirror, which will need one, asks for both at once then.
-async fn prove(mirror: &Mirror, namespace: Option<&Arc<str>>) -> Option<Fresh> {
+async fn prove(mirror: &Mirror, scope: &Scope) -> Option<Fresh> {
     let ticking = Ticking::of(mirror);
     let fresh = tokio::select! {
         biased;
         () = ticking.came() => newest(mirror).await.ok()?.proved_by(Proof::Tick),
-        fresh = by_question(mirror, namespace, &ticking) => fresh?,
+        fresh = by_question(mirror, scope, &ticking) => fresh?,
     };
     Some(Fresh { proof: fresh.proof.map(|proof| ticking.credit(proof)), ..fresh })
 }
 
 /// The same without a tick's own answer. Where a tick is under way nothing else is asked for until it takes long.
-async fn by_question(mirror: &Mirror, namespace: Option<&Arc<str>>, ticking: &Ticking<'_>) -> Option<Fresh> {
-    let revision = mirror.feed().newest(false).await?;
-    let limit = match mirror.fanout().pace() {
-        Pace::Busy => BUSY_BY_ITSELF,
-        Pace::Quiet => QUIET_BY_ITSELF,
-    };
-    if let Some(fresh) = come_by_itself(mirror, revision, limit).await {
-        return Some(fresh);
+async fn by_question(mirror: &Mirror, scope: &Scope, ticking: &Ticking<'_>) -> Option<Fresh> {
+    let asked = asked(mirror, scope);
+    let question = mirror.feed().newest(false);
+    if asked.name.is_some() {
+        // What upstream says of the object says its revision too.
+        let come = async {
+            sleep(BESIDE_COMPARISON).await;
+            come(mirror, question.await?, (Duration::ZERO, ticking)).await
+        };
+        return tokio::select! {
+            fresh = by_comparison(mirror, &asked, ResourceVersion::ZERO) => Some(fresh),
+            fresh = come => fresh,
+        };
     }
-    if !is_comparable(mirror, namespace).await {
-        return come(mirror, revision, (Duration::ZERO, ticking)).await;
-    }
-    let compared = async {
-        ticking.is_over().await;
-        by_comparison(mirror, namespace, revision).await
-    };
-    tokio::select! {
-        fresh = come(mirror, revision, (BESIDE_COMPARISON, ticking)) => fresh,
-        fresh = compared => Some(fresh),
+    let is_comparable = is_comparable(mirror, &asked).await;
+    match (mirror.fanout().pace(), is_comparable) {
+        (Pace::Busy, false) => come(mirror, question.await?, (BUSY_BY_ITSELF, ticking)).await,
+        (Pace::Quiet, false) => come(mirror, question.await?, (QUIET_BY_ITSELF, ticking)).await,
+        (pace, true) => {
+            let head_start = match pace {
+                Pace::Busy => BUSY_BY_ITSELF,
+                Pace::Quiet => PROMPT,
+            };
+            let come = async { come(mirror, question.await?, (BESIDE_COMPARISON, ticking)).await };
+            let compared = async {
+                sleep(head_start).await;
+                ticking.is_over().await;
+                by_comparison(mirror, &asked, ResourceVersion::ZERO).await
+            };
+            tokio::select! {
+                biased;
+                fresh = come => fresh,
+                fresh = compared => Some(fresh),
+            }
+        }
     }
 }
 
@@ -214,15 +229,15 @@ async fn bring_to(mirror: &Mirror, revision: ResourceVersion, ticking: &Ticking<
 
 /// Compares until the mirror holds what upstream held, or has come past it. A difference proves nothing: what is lacking is
 /// on its way. If it is not, the self-check finds out. An answer below `wanted` proves nothing of it either.
-async fn by_comparison(mirror: &Mirror, namespace: Option<&Arc<str>>, wanted: ResourceVersion) -> Fresh {
+async fn by_comparison(mirror: &Mirror, scope: &Scope, wanted: ResourceVersion) -> Fresh {
     let history = mirror.shards().history();
-    let held = mirror.feed().scope(namespace.cloned(), Detail::Metadata).await;
+    let held = mirror.feed().scope(scope.clone(), Detail::Metadata).await;
     let Some(held) = held.filter(|held| held.revision() >= wanted) else {
         return std::future::pending().await;
     };
-    let part = check::everything_in(namespace.cloned());
+    let part = check::everything_in(scope.clone());
     let mut suspicion =
-        history.map(|history| Suspicion { history, namespace: namespace.cloned(), held: held.clone() });
+        history.map(|history| Suspicion { history, scope: scope.clone(), held: held.clone() });
     let mut frontier = mirror.fanout().frontier();
     let mut by_revision = Proof::Revision;
     loop {
@@ -251,11 +266,22 @@ async fn by_comparison(mirror: &Mirror, namespace: Option<&Arc<str>>, wanted: Re
     }
 }
 
-/// Whether a part is small enough to be compared.
-async fn is_comparable(mirror: &Mirror, namespace: Option<&Arc<str>>) -> bool {
+/// What upstream is asked about a scope: one object by its name, unless too many of its namespace are.
+fn asked(mirror: &Mirror, scope: &Scope) -> Scope {
+    let is_point = scope.name.is_some() && (scope.namespace.is_some() || !mirror.spec().is_namespaced);
+    if is_point && mirror.points().take(scope.namespace.as_ref()) {
+        return scope.clone();
+    }
+    Scope { namespace: scope.namespace.clone(), name: None }
+}
+
+/// Whether a scope is small enough to be compared.
+async fn is_comparable(mirror: &Mirror, scope: &Scope) -> bool {
     let Some(newest) = mirror.newest() else { return false };
-    let scope = Scope { namespace: namespace.cloned(), name: None };
-    let count = mirror.shards().count(&scope, (newest, None), MAX_OBJECTS + 1).await;
+    if scope.name.is_some() {
+        return true;
+    }
+    let count = mirror.shards().count(scope, (newest, None), MAX_OBJECTS + 1).await;
     count.is_ok_and(|count| count <= MAX_OBJECTS)
 }
 

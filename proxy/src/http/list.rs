@@ -78,12 +78,11 @@ impl Listing<'_> {
 
     /// The newest state, once it is fresh enough.
     async fn newest(&self, freshness: Freshness) -> Result<Fresh, Listed> {
-        let namespace = self.interest.scope.namespace.as_ref();
-        fresh::reach(self.mirror, namespace, freshness, self.otherwise).await.map_err(|not_fresh| {
-            match not_fresh {
-                NotFresh::Pass(why) => Listed::Pass(why),
-                NotFresh::Refuse(status) => Listed::Refuse(*status),
-            }
+        let scope = &self.interest.scope;
+        fresh::reach(self.mirror, scope, freshness, self.otherwise).await.map_err(|not_fresh| match not_fresh
+        {
+            NotFresh::Pass(why) => Listed::Pass(why),
+            NotFresh::Refuse(status) => Listed::Refuse(*status),
         })
     }
 

@@ -159,8 +159,7 @@ async fn begin(
         WatchIntent::State { freshness, has_end_bookmark } => (freshness, true, has_end_bookmark),
         WatchIntent::Changes { freshness } => (freshness, false, false),
     };
-    let namespace = interest.scope.namespace.as_ref();
-    let fresh = fresh::reach(mirror, namespace, freshness, otherwise).await;
+    let fresh = fresh::reach(mirror, &interest.scope, freshness, otherwise).await;
     let Fresh { content, label, proof } = fresh.map_err(|not_fresh| match not_fresh {
         NotFresh::Pass(why) => Watched::Pass(why),
         NotFresh::Refuse(status) => Watched::Failed(*status),

@@ -38,7 +38,7 @@ pub struct Suspicion {
     /// The mirror's history before the question was sent.
     pub history: History,
     /// Which part.
-    pub namespace: Option<Arc<str>>,
+    pub scope: Scope,
     /// What upstream answered.
     pub held: Arc<ScopeContent>,
 }
@@ -75,9 +75,8 @@ pub async fn differing(
     held.differing(objects.iter().map(|object| &**object))
 }
 
-/// Everything in a namespace, or in the whole collection.
-pub fn everything_in(namespace: Option<Arc<str>>) -> Arc<Interest> {
-    let scope = Scope { namespace, name: None };
+/// Everything in a scope.
+pub fn everything_in(scope: Scope) -> Arc<Interest> {
     Arc::new(Interest::new(scope, Default::default(), Vec::new(), None))
 }
 
@@ -136,9 +135,9 @@ impl SelfCheck {
 
     /// Compares at the mirror's own revision, which is enough where the two are equal, and otherwise at upstream's.
     async fn check(&self, suspicion: &Suspicion) -> Found {
-        let Suspicion { history, namespace, held } = suspicion;
+        let Suspicion { history, scope, held } = suspicion;
         let (mirror, at) = (&*self.mirror, held.revision());
-        let part = everything_in(namespace.clone());
+        let part = everything_in(scope.clone());
         if let Some(newest) = mirror.newest().filter(|newest| *newest < at)
             && differing(mirror, &part, newest, held).await == Some(0)
         {

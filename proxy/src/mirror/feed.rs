@@ -58,13 +58,12 @@ impl Feed {
         }
     }
 
-    /// What a namespace, or the whole collection, holds at upstream now; `None` where the feed cannot ask, or the scope holds
-    /// too much to be compared.
-    pub async fn scope(&self, namespace: Option<Arc<str>>, detail: Detail) -> Option<Arc<ScopeContent>> {
+    /// What a scope holds at upstream now; `None` where the feed cannot ask, or the scope holds too much to be compared.
+    pub async fn scope(&self, scope: Scope, detail: Detail) -> Option<Arc<ScopeContent>> {
         match self {
-            Self::Local(feed) => feed.scope(namespace, detail).await,
+            Self::Local(feed) => feed.scope(scope, detail).await,
             Self::Remote(feed) => {
-                let (scope, wants_digests) = (Scope { namespace, name: None }, detail == Detail::Bytes);
+                let wants_digests = detail == Detail::Bytes;
                 let prove = Prove { scope, wants_entries: true, wants_digests, ..feed.question() };
                 let proof = feed.prove(prove).await?;
                 let entries = proof.entries?.into_iter();

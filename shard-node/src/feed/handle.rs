@@ -7,6 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, MissedTickBehavior};
+use weir_core::interest::Scope;
 use weir_core::message::{FeedMessage, ListChunk};
 use weir_core::mirror::MirrorFacts;
 use weir_core::{History, ResourceVersion, SourceId};
@@ -155,9 +156,9 @@ impl FeedHandle {
         self.questions.newest(catch_up).await
     }
 
-    /// What a namespace, or the whole collection, holds at upstream now; see [`Questions::scope`].
-    pub async fn scope(&self, namespace: Option<Arc<str>>, detail: Detail) -> Option<Arc<ScopeContent>> {
-        self.questions.scope(namespace, detail).await
+    /// What a scope holds at upstream now; see [`Questions::scope`].
+    pub async fn scope(&self, scope: Scope, detail: Detail) -> Option<Arc<ScopeContent>> {
+        self.questions.scope(scope, detail).await
     }
 
     /// The revision of a tick that was sent after this call began; see [`Questions::tick`].

@@ -15,6 +15,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 use weir_core::ResourceVersion;
+use weir_core::interest::Scope;
 use weir_core::mirror::MirrorSpec;
 use weir_upstream::Connection;
 
@@ -36,7 +37,7 @@ pub(super) const CATCH_UP_SECONDS: u32 = 3;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Topic {
     Newest,
-    Scope(Option<Arc<str>>, Detail),
+    Scope(Scope, Detail),
     Tick,
 }
 
@@ -44,7 +45,7 @@ enum Topic {
 #[derive(Debug)]
 enum Ask {
     Newest { answer: oneshot::Sender<ResourceVersion>, catch_up: bool },
-    Scope { answer: oneshot::Sender<Arc<ScopeContent>>, namespace: Option<Arc<str>>, detail: Detail },
+    Scope { answer: oneshot::Sender<Arc<ScopeContent>>, scope: Scope, detail: Detail },
     Tick { answer: oneshot::Sender<ResourceVersion> },
 }
 
@@ -98,11 +99,11 @@ impl Questions {
         answered.await.ok()
     }
 
-    /// What a namespace, or the whole collection, holds at upstream's newest revision, asked for after this call began;
-    /// `None` as above, and where the scope holds too much to be compared.
-    pub async fn scope(&self, namespace: Option<Arc<str>>, detail: Detail) -> Option<Arc<ScopeContent>> {
+    /// What a scope holds at upstream's newest revision, asked for after this call began; `None` as above, and where the scope
+    /// holds too much to be compared.
+    pub async fn scope(&self, scope: Scope, detail: Detail) -> Option<Arc<ScopeContent>> {
         let (answer, answered) = oneshot::channel();
-        self.asks.try_send(Ask::Scope { answer, namespace, detail }).ok()?;
+        self.asks.try_send(Ask::Scope { answer, scope, detail }).ok()?;
         answered.await.ok()
     }
 
@@ -143,6 +144,9 @@ impl Asking {
                 Some(answered) = self.under_way.next() => {
                     let answered = answered?;
                     self.topics.remove(&answered.topic);
+                    if matches!(answered.topic, Topic::Scope(..)) {
+                        self.pacing.answered(answered.topic.clone());
+                    }
                     return Ok(answered);
                 }
                 ask = self.asks.recv() => match ask {
@@ -208,9 +212,6 @@ impl Asking {
             // Dropping the callers' ends refuses them.
             return;
         }
-        if matches!(question.topic, Topic::Scope(..)) {
-            self.pacing.note(question.topic.clone());
-        }
         self.topics.insert(question.topic.clone());
         self.under_way.push(Box::pin(question.send(asks)));
     }
@@ -231,9 +232,8 @@ impl Question {
     async fn send(self, asks: Vec<Ask>) -> Result<Answered, WatchError> {
         match &self.topic {
             Topic::Newest => self.newest(asks).await,
-            Topic::Scope(namespace, detail) => {
-                let scope = (namespace.as_deref(), *detail);
-                let content = scope::read(&self.connection, &self.spec, scope).await?;
+            Topic::Scope(scope, detail) => {
+                let content = scope::read(&self.connection, &self.spec, (scope, *detail)).await?;
                 let (revision, content) = (content.revision(), Arc::new(content));
                 for ask in asks {
                     // A caller that has gone needs no answer; a scope that is too large has none.
@@ -290,7 +290,7 @@ impl Ask {
     fn topic(&self) -> Topic {
         match self {
             Self::Newest { .. } => Topic::Newest,
-            Self::Scope { namespace, detail, .. } => Topic::Scope(namespace.clone(), *detail),
+            Self::Scope { scope, detail, .. } => Topic::Scope(scope.clone(), *detail),
             Self::Tick { .. } => Topic::Tick,
         }
     }

@@ -1,4 +1,4 @@
-//! What a namespace, or a small collection, holds at upstream now: the keys, uids and resourceVersions of its objects,
+//! What one name, a namespace, or a small collection, holds at upstream now: the keys, uids and resourceVersions of its objects,
 //! read as one metadata-only list, or digests of their bytes too, read as one list of whole objects. A mirror that holds
 //! exactly these *is* at that revision for the scope, whether or not its frontier has come there.
 //!
@@ -10,9 +10,11 @@ use std::sync::Arc;
 
 use http_body_util::BodyExt;
 use weir_core::ResourceVersion;
+use weir_core::interest::Scope;
 use weir_core::mirror::MirrorSpec;
 use weir_core::object::list_reader::ListReader;
 use weir_core::object::scan::{self, FieldPaths};
+use weir_core::query::escape;
 use weir_core::{Object, ObjectKey, fnv1a64};
 use weir_upstream::Connection;
 
@@ -61,9 +63,14 @@ pub struct Entry {
 pub async fn read(
     connection: &Connection,
     spec: &MirrorSpec,
-    (namespace, detail): (Option<&str>, Detail),
+    (scope, detail): (&Scope, Detail),
 ) -> Result<ScopeContent, RequestError> {
-    let path = request::collection(&spec.resource, namespace, &format!("limit={}", detail.max_objects()));
+    let mut query = format!("limit={}", detail.max_objects());
+    if let Some(name) = &scope.name {
+        query.push_str("&fieldSelector=metadata.name%3D");
+        query.push_str(&escape(name));
+    }
+    let path = request::collection(&spec.resource, scope.namespace.as_deref(), &query);
     let fault =
         |source: Box<dyn std::error::Error + Send + Sync>| RequestError::Body { path: path.clone(), source };
     let mut body = request::get_as(connection, &path, detail.accept()).await?.into_body();

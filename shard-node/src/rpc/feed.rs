@@ -95,10 +95,10 @@ async fn prove_at(feed: &FeedHandle, prove: &Prove) -> Option<Proof> {
         return Some(of(feed.newest(prove.wants_catch_up).await?, None));
     }
     let detail = if prove.wants_digests { Detail::Bytes } else { Detail::Metadata };
-    let content = feed.scope(prove.scope.namespace.clone(), detail).await?;
-    let is_named = |name: &str| prove.scope.name.as_deref().is_none_or(|wanted| wanted == name);
-    let named = content.entries().iter().filter(|entry| is_named(entry.key.name())).cloned();
-    let entries = named.map(|scope::Entry { key, uid, rv, digest }| Entry { key, uid, rv, digest }).collect();
+    let content = feed.scope(prove.scope.clone(), detail).await?;
+    let entries = content.entries().iter().cloned();
+    let entries =
+        entries.map(|scope::Entry { key, uid, rv, digest }| Entry { key, uid, rv, digest }).collect();
     content.is_whole().then(|| of(content.revision(), Some(entries)))
 }
 

@@ -34,8 +34,9 @@ impl SelfCheck {
         for detail in details {
             for _ in 0..DRAWS {
                 let Some(namespace) = self.draw(detail.max_objects()).await else { break };
-                if let Some(held) = self.mirror.feed().scope(namespace.clone(), *detail).await {
-                    return Some(Suspicion { history, namespace, held });
+                let scope = Scope { namespace, name: None };
+                if let Some(held) = self.mirror.feed().scope(scope.clone(), *detail).await {
+                    return Some(Suspicion { history, scope, held });
                 }
             }
         }
