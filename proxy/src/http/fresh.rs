@@ -129,7 +129,8 @@ async fn become_consistent(mirror: &Mirror, scope: &Scope, otherwise: Otherwise)
         Otherwise::Upstream => mirror.proofs().limit(),
         Otherwise::Nobody => REVISION_LIMIT,
     };
-    let proved = timeout_at(Instant::now() + limit, prove(mirror, scope)).await;
+    // Large, and most requests need none.
+    let proved = timeout_at(Instant::now() + limit, Box::pin(prove(mirror, scope))).await;
     proved.ok().flatten().ok_or_else(|| unproved(otherwise))
 }
 
