@@ -1,6 +1,5 @@
-//! How many single objects of a namespace upstream is asked for. To look one object up costs upstream less than anything else
-//! and is answered at once, whatever else it waits for; but a namespace whose objects are asked for by the hundred is better
-//! listed once for all of them.
+//! How many single objects of a namespace upstream is asked for. To look one object up costs upstream less than anything else;
+//! but a namespace whose objects are asked for by the hundred is better listed once for all of them.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -6,7 +6,7 @@
 //! Who asks while a question is under way waits for the next one. Its answer was made before they came, so for them it
 //! would prove nothing.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ use super::watch::WatchError;
 /// Callers that wait to be asked for. Each is a parked request; beyond, they are refused and pass through.
 const MAX_WAITING: usize = 4_096;
 /// Scopes that are asked for at once; the callers of others are refused and are served when the feed has caught up.
-const MAX_SCOPES: usize = 64;
+const MAX_SCOPES: usize = 256;
 /// Upstream sends a bookmark two seconds before the end of a watch, and none to a watch of two seconds or less: this is the
 /// length that gets one soonest.
 pub(super) const CATCH_UP_SECONDS: u32 = 3;
@@ -61,7 +61,8 @@ pub struct Asking {
     asks: mpsc::Receiver<Ask>,
     waiting: Vec<Ask>,
     under_way: FuturesUnordered<UnderWay>,
-    topics: HashSet<Topic>,
+    /// What is under way, and since when.
+    topics: HashMap<Topic, Instant>,
     pacing: Pacing<Topic>,
     tick: Option<Arc<Tick>>,
 }
@@ -143,9 +144,8 @@ impl Asking {
                 biased;
                 Some(answered) = self.under_way.next() => {
                     let answered = answered?;
-                    self.topics.remove(&answered.topic);
-                    if matches!(answered.topic, Topic::Scope(..)) {
-                        self.pacing.answered(answered.topic.clone());
+                    if let Some(since) = self.topics.remove(&answered.topic) {
+                        self.note(&answered.topic, since);
                     }
                     return Ok(answered);
                 }
@@ -183,23 +183,32 @@ impl Asking {
         self.waiting.retain(|ask| !ask.is_gone() && (works || ask.topic() != Topic::Tick));
         let now = Instant::now();
         let is_due = |topic: &Topic| {
-            !self.topics.contains(topic) && self.not_before(topic).is_none_or(|due| due <= now)
+            !self.topics.contains_key(topic) && self.not_before(topic).is_none_or(|due| due <= now)
         };
         self.waiting.iter().map(Ask::topic).find(is_due)
     }
 
     /// When the next question may be sent that somebody waits for and that is not under way.
     fn next_due(&self) -> Option<Instant> {
-        let waiting = self.waiting.iter().map(Ask::topic).filter(|topic| !self.topics.contains(topic));
+        let waiting = self.waiting.iter().map(Ask::topic).filter(|topic| !self.topics.contains_key(topic));
         waiting.filter_map(|topic| self.not_before(&topic)).min()
     }
 
     /// When a question may be sent that is not to be sent at any time. It may be past.
     fn not_before(&self, topic: &Topic) -> Option<Instant> {
         match topic {
-            Topic::Newest => None,
-            Topic::Scope(..) => self.pacing.not_before(topic),
+            Topic::Newest => self.pacing.of_any(),
+            Topic::Scope(..) => self.pacing.of_scope(topic),
             Topic::Tick => self.tick.as_ref().map(|tick| tick.due()),
+        }
+    }
+
+    /// Takes note of how long upstream took for an answer. A tick is a write, which it never waits with.
+    fn note(&mut self, topic: &Topic, since: Instant) {
+        match topic {
+            Topic::Newest => self.pacing.answered(None, since),
+            Topic::Scope(..) => self.pacing.answered(Some(topic.clone()), since),
+            Topic::Tick => {}
         }
     }
 
@@ -212,7 +221,7 @@ impl Asking {
             // Dropping the callers' ends refuses them.
             return;
         }
-        self.topics.insert(question.topic.clone());
+        self.topics.insert(question.topic.clone(), Instant::now());
         self.under_way.push(Box::pin(question.send(asks)));
     }
 }
