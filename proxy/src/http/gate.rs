@@ -17,6 +17,9 @@ use weir_core::Status;
 const LISTS: u32 = 8;
 /// Of them, those that are known to be large.
 const LARGE: u32 = 1;
+/// Lists of one object by its name, beside the others: upstream looks it up, as for a get, but may wait up to 100 ms before it
+/// knows how far its storage is.
+const OBJECTS: u32 = 256;
 /// Watches at once.
 const WATCHES: u32 = 50;
 
@@ -31,6 +34,8 @@ const LATEST: Duration = Duration::from_secs(30);
 /// How much a list asks of upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
+    /// One object at most.
+    Object,
     /// A page, or as much; or nobody knows.
     Small,
     /// More than a page.
@@ -40,6 +45,7 @@ pub enum Size {
 /// What is let through.
 #[derive(Clone, Debug)]
 pub struct Gate {
+    objects: Arc<Line>,
     lists: Arc<Line>,
     large: Arc<Line>,
     watches: Arc<Line>,
@@ -82,6 +88,7 @@ impl Gate {
     pub fn new() -> Self {
         let line = |places, hold| Arc::new(Line::new(places, hold));
         Self {
+            objects: line(OBJECTS, FIRST_LIST),
             lists: line(LISTS, FIRST_LIST),
             large: line(LARGE, FIRST_LIST),
             watches: line(WATCHES, FIRST_WATCH),
@@ -90,11 +97,12 @@ impl Gate {
 
     /// A place for a list or get.
     pub fn list(&self, size: Size) -> Result<Place, Status> {
-        let large = match size {
-            Size::Small => None,
-            Size::Large => Some(Line::enter(&self.large)?),
+        let (line, large) = match size {
+            Size::Object => (&self.objects, None),
+            Size::Small => (&self.lists, None),
+            Size::Large => (&self.lists, Some(Line::enter(&self.large)?)),
         };
-        Ok(Place { _held: Line::enter(&self.lists)?, _large: large })
+        Ok(Place { _held: Line::enter(line)?, _large: large })
     }
 
     /// A place for a watch.
@@ -186,7 +194,8 @@ mod tests {
         assert_eq!(refused(gate.list(Size::Large)), 1);
         let small: Vec<_> = (1..LISTS).map(|_| gate.list(Size::Small).unwrap()).collect();
         assert_eq!(refused(gate.list(Size::Small)), 1, "it is one of them");
-        drop((large, small));
+        let object = gate.list(Size::Object).unwrap();
+        drop((large, small, object));
         let _small: Vec<_> = (0..LISTS).map(|_| gate.list(Size::Small).unwrap()).collect();
         refused(gate.list(Size::Large));
         assert_eq!(gate.large.state.lock().held, 0, "what found no place holds none");

@@ -173,6 +173,11 @@ impl Reading<'_> {
 
     /// How much a list would ask of upstream, as far as the mirror knows.
     async fn size(&self, narrowed: &Narrowed, intent: &ListIntent) -> Size {
+        let scope = &narrowed.interest.scope;
+        let is_named = scope.namespace.is_some() || !self.mirror.spec().is_namespaced;
+        if scope.name.is_some() && is_named {
+            return Size::Object;
+        }
         let is_page = intent.limit.is_some_and(|limit| limit.get() < LARGE as u64);
         let (false, Reach::Collection, Some(newest)) = (is_page, narrowed.reach, self.mirror.newest()) else {
             return Size::Small;

@@ -17,7 +17,7 @@ const APART: Duration = Duration::from_millis(100);
 /// An answer that takes as long has waited for one of them.
 const SLOW: Duration = Duration::from_millis(25);
 /// For how long the next ones will too. Those that are asked at the right time are fast and tell nothing.
-const LASTS: Duration = Duration::from_secs(1);
+const LASTS: Duration = Duration::from_secs(5);
 /// Scopes that may be asked for again are forgotten when there are more than so many.
 const KEPT: usize = 1_024;
 
@@ -41,7 +41,12 @@ impl<K> Default for Pacing<K> {
 impl<K: Eq + Hash> Pacing<K> {
     /// When a scope may be asked for. It may be past; `None` for at any time.
     pub(super) fn of_scope(&self, scope: &K) -> Option<Instant> {
-        self.scopes.get(scope).map(|answered| *answered + APART).max(self.of_any())
+        self.of_same(scope).max(self.of_any())
+    }
+
+    /// The same for who waits for nobody but those who ask the same.
+    pub(super) fn of_same(&self, scope: &K) -> Option<Instant> {
+        self.scopes.get(scope).map(|answered| *answered + APART)
     }
 
     /// When anything may be asked.
@@ -59,11 +64,17 @@ impl<K: Eq + Hash> Pacing<K> {
             self.last_slow = (!was_in_vain).then_some(now);
         }
         self.last = Some(now);
-        let Some(scope) = scope else { return };
+        if let Some(scope) = scope {
+            self.left(scope);
+        }
+    }
+
+    /// A scope was answered; how soon tells nothing of others.
+    pub(super) fn left(&mut self, scope: K) {
         if self.scopes.len() >= KEPT {
             self.scopes.retain(|_, answered| answered.elapsed() < APART);
         }
-        self.scopes.insert(scope, now);
+        self.scopes.insert(scope, Instant::now());
     }
 }
 

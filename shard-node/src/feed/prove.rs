@@ -198,6 +198,8 @@ impl Asking {
     fn not_before(&self, topic: &Topic) -> Option<Instant> {
         match topic {
             Topic::Newest => self.pacing.of_any(),
+            // Nobody shares it with those who ask for other objects, so it need not wait for them.
+            Topic::Scope(scope, _) if scope.name.is_some() => self.pacing.of_same(topic),
             Topic::Scope(..) => self.pacing.of_scope(topic),
             Topic::Tick => self.tick.as_ref().map(|tick| tick.due()),
         }
@@ -207,6 +209,7 @@ impl Asking {
     fn note(&mut self, topic: &Topic, since: Instant) {
         match topic {
             Topic::Newest => self.pacing.answered(None, since),
+            Topic::Scope(scope, _) if scope.name.is_some() => self.pacing.left(topic.clone()),
             Topic::Scope(..) => self.pacing.answered(Some(topic.clone()), since),
             Topic::Tick => {}
         }
