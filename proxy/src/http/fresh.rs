@@ -5,8 +5,10 @@
 //! That a stream is alive proves nothing, and neither does another instance's revision. Answers of two questions are never
 //! combined.
 
+use std::pin::pin;
 use std::time::Duration;
 
+use tokio::sync::OnceCell;
 use tokio::time::{Instant, sleep, timeout_at};
 use weir_core::interest::Scope;
 use weir_core::options::Freshness;
@@ -21,12 +23,10 @@ use crate::mirror::proofs::{Outcome, Proof};
 use crate::passthrough::Passed;
 
 /// How long a mirror may take to come to the revision by itself, before upstream is asked for more: a busy one until its next
-/// events, a quiet one until what is on its way is here.
+/// events, a quiet one until upstream has said its revision, where it need not wait for its own storage, and what is on its way
+/// is here.
 const BUSY_BY_ITSELF: Duration = Duration::from_millis(20);
-const QUIET_BY_ITSELF: Duration = Duration::from_millis(1);
-/// How soon upstream says its revision, and an event that was on its way is here: a quiet mirror that is fresh by then is not
-/// compared. Longer is not waited, since upstream takes as long for one question as for two together.
-const PROMPT: Duration = Duration::from_millis(4);
+const QUIET_BY_ITSELF: Duration = Duration::from_millis(4);
 /// How long a second watch is not asked for where what upstream holds is: it may be written just now, and upstream itself waits
 /// up to 100 ms for its storage to say how far it is.
 const BESIDE_COMPARISON: Duration = Duration::from_millis(150);
@@ -145,68 +145,66 @@ pub async fn is_reached_upstream(mirror: &Mirror, wanted: ResourceVersion) -> Op
     Some(newest >= wanted)
 }
 
-/// A state that holds everything that upstream had when this was called; `None` where the feed cannot ask. The answer to the
-/// first question may take upstream as long as a list would: a quiet mirror, which will need one, asks for both at once then.
+/// A state that holds everything that upstream had when this was called; `None` where the feed cannot ask.
 async fn prove(mirror: &Mirror, scope: &Scope) -> Option<Fresh> {
     let ticking = Ticking::of(mirror);
+    let mut came = pin!(ticking.came());
     let fresh = tokio::select! {
         biased;
-        () = ticking.came() => newest(mirror).await.ok()?.proved_by(Proof::Tick),
+        () = &mut came => newest(mirror).await.ok()?.proved_by(Proof::Tick),
         fresh = by_question(mirror, scope, &ticking) => fresh?,
     };
-    Some(Fresh { proof: fresh.proof.map(|proof| ticking.credit(proof)), ..fresh })
+    match fresh.proof {
+        Some(proof) => Some(fresh.proved_by(ticking.credit(proof, came).await)),
+        None => Some(fresh),
+    }
 }
 
-/// The same without a tick's own answer. Where a tick is under way nothing else is asked for until it takes long.
+/// The same without a tick's own answer: by revision, and by comparison beside it where the scope is small. Upstream may take as
+/// long to say its revision as for a list, so a mirror that will need both asks for both at once.
 async fn by_question(mirror: &Mirror, scope: &Scope, ticking: &Ticking<'_>) -> Option<Fresh> {
     let asked = asked(mirror, scope);
-    let question = mirror.feed().newest(false);
-    if asked.name.is_some() {
+    let head_start = match mirror.fanout().pace() {
         // What upstream says of the object says its revision too.
-        let come = async {
-            sleep(BESIDE_COMPARISON).await;
-            come(mirror, question.await?, (Duration::ZERO, ticking)).await
-        };
-        return tokio::select! {
-            fresh = by_comparison(mirror, &asked, ResourceVersion::ZERO) => Some(fresh),
-            fresh = come => fresh,
-        };
-    }
-    let is_comparable = is_comparable(mirror, &asked).await;
-    match (mirror.fanout().pace(), is_comparable) {
-        (Pace::Busy, false) => come(mirror, question.await?, (BUSY_BY_ITSELF, ticking)).await,
-        (Pace::Quiet, false) => come(mirror, question.await?, (QUIET_BY_ITSELF, ticking)).await,
-        (pace, true) => {
-            let head_start = match pace {
-                Pace::Busy => BUSY_BY_ITSELF,
-                Pace::Quiet => PROMPT,
-            };
-            let come = async { come(mirror, question.await?, (BESIDE_COMPARISON, ticking)).await };
-            let compared = async {
-                sleep(head_start).await;
-                ticking.is_over().await;
-                by_comparison(mirror, &asked, ResourceVersion::ZERO).await
-            };
-            tokio::select! {
-                biased;
-                fresh = come => fresh,
-                fresh = compared => Some(fresh),
-            }
+        _ if asked.name.is_some() => Duration::ZERO,
+        Pace::Busy => BUSY_BY_ITSELF,
+        Pace::Quiet => QUIET_BY_ITSELF,
+    };
+    let comparable = OnceCell::new();
+    let is_comparable = async || *comparable.get_or_init(|| is_comparable(mirror, &asked)).await;
+    let compared = async {
+        sleep(head_start).await;
+        if !is_comparable().await {
+            std::future::pending::<()>().await;
         }
+        if asked.name.is_none() {
+            // Where a tick is under way, what would be read of many objects is not asked for until it takes long.
+            ticking.is_over().await;
+        }
+        by_comparison(mirror, &asked, ResourceVersion::ZERO).await
+    };
+    let come = async {
+        if asked.name.is_some() {
+            sleep(BESIDE_COMPARISON).await;
+        }
+        let revision = mirror.feed().newest(false).await?;
+        if let Some(fresh) = come_by_itself(mirror, revision, head_start).await {
+            return Some(fresh);
+        }
+        if asked.name.is_none()
+            && is_comparable().await
+            && let Some(fresh) = come_by_itself(mirror, revision, BESIDE_COMPARISON).await
+        {
+            return Some(fresh);
+        }
+        bring_to(mirror, revision, ticking).await?;
+        Some(newest(mirror).await.ok()?.proved_by(Proof::CatchUp))
+    };
+    tokio::select! {
+        biased;
+        fresh = come => fresh,
+        fresh = compared => Some(fresh),
     }
-}
-
-/// Waits until the mirror has come to the revision: for so long by itself, and then brought there.
-async fn come(
-    mirror: &Mirror,
-    revision: ResourceVersion,
-    (limit, ticking): (Duration, &Ticking<'_>),
-) -> Option<Fresh> {
-    if let Some(fresh) = come_by_itself(mirror, revision, limit).await {
-        return Some(fresh);
-    }
-    bring_to(mirror, revision, ticking).await?;
-    Some(newest(mirror).await.ok()?.proved_by(Proof::CatchUp))
 }
 
 async fn come_by_itself(mirror: &Mirror, revision: ResourceVersion, limit: Duration) -> Option<Fresh> {
@@ -303,21 +301,23 @@ async fn come_by(mirror: &Mirror, wanted: ResourceVersion) -> Result<Proof, NotF
         return Ok(Proof::CatchUp);
     }
     let ticking = Ticking::of(mirror);
-    let tick = async {
-        ticking.came().await;
-        // Upstream may have yet to come to the version itself.
-        std::future::pending::<()>().await;
-    };
-    let came = async {
+    let mut came = pin!(ticking.came());
+    let mut reached = pin!(async {
+        // Whatever the answer: what counts is whether the mirror comes to the version.
+        let _ = bring_to(mirror, wanted, &ticking).await;
+        mirror.reached(wanted).await;
+    });
+    let is_reached = timeout_at(deadline, async {
         tokio::select! {
             biased;
-            // Whatever the answer: what counts is whether the mirror comes to the version.
-            _ = bring_to(mirror, wanted, &ticking) => mirror.reached(wanted).await,
-            () = tick => {}
+            () = &mut reached => return,
+            () = &mut came => {}
         }
-    };
-    if timeout_at(deadline, came).await.is_ok() {
-        return Ok(ticking.credit(Proof::CatchUp));
+        // Upstream may have yet to come to the version itself.
+        reached.await;
+    });
+    if is_reached.await.is_ok() {
+        return Ok(ticking.credit(Proof::CatchUp, came).await);
     }
     let current = mirror.newest().unwrap_or_default();
     Err(NotFresh::Refuse(Box::new(Status::too_large_resource_version(wanted, current))))

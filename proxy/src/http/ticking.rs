@@ -13,6 +13,8 @@ use crate::mirror::proofs::Proof;
 
 /// How long a request goes without a tick: what proves itself in this time needs no write.
 const AFTER: Duration = Duration::from_millis(10);
+/// How long the answer to a tick may be behind its event: what came meanwhile came by the tick if it was written.
+const TO_TELL: Duration = Duration::from_millis(5);
 /// How long upstream is not asked for a second watch meanwhile: as far as two ticks are apart, and the time that a write takes.
 const HEAD_START: Duration = Duration::from_millis(250);
 
@@ -26,6 +28,7 @@ pub(super) struct Ticking<'a> {
 enum Stage {
     Unasked,
     Asked,
+    Written,
     /// The feed makes none, or takes long.
     Over,
 }
@@ -45,6 +48,7 @@ impl<'a> Ticking<'a> {
             sleep(AFTER).await;
             self.stage.send_replace(Stage::Asked);
             if let Some(revision) = self.mirror.feed().tick().await {
+                self.stage.send_replace(Stage::Written);
                 self.mirror.reached(revision).await;
                 self.mirror.proved(revision);
                 return;
@@ -59,16 +63,27 @@ impl<'a> Ticking<'a> {
         let mut stage = self.stage.subscribe();
         let over = stage.wait_for(|stage| *stage == Stage::Over);
         if timeout(HEAD_START, over).await.is_err() {
-            self.stage.send_replace(Stage::Over);
+            // One that was written is on its way all the same, and may come before what is asked for now.
+            self.stage.send_if_modified(|stage| {
+                let is_late = *stage != Stage::Written;
+                if is_late {
+                    *stage = Stage::Over;
+                }
+                is_late
+            });
         }
     }
 
-    /// What a state is proved by that the mirror came to: who had been asked for a tick by then thanks it.
-    pub(super) fn credit(&self, proof: Proof) -> Proof {
-        let stage = *self.stage.borrow();
-        match (proof, stage) {
-            (Proof::Revision | Proof::CatchUp, Stage::Asked) => Proof::Tick,
-            (Proof::Comparison | Proof::Tick | Proof::List, _) | (_, Stage::Unasked | Stage::Over) => proof,
+    /// What a state is proved by that the mirror came to: the tick, if it was written by then. `came` is [`Ticking::came`], which
+    /// may be about to tell.
+    pub(super) async fn credit(&self, proof: Proof, came: impl Future<Output = ()>) -> Proof {
+        if !matches!(proof, Proof::Revision | Proof::CatchUp) {
+            return proof;
         }
+        if *self.stage.borrow() == Stage::Asked {
+            // Whether it tells is in the stage.
+            let _ = timeout(TO_TELL, came).await;
+        }
+        if *self.stage.borrow() == Stage::Written { Proof::Tick } else { proof }
     }
 }

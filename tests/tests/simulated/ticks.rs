@@ -166,17 +166,15 @@ async fn without_the_right_to_tick_a_catch_up_proves_it() {
 /// Lists are proved by a catch-up, and one tick was tried, with this answer.
 async fn falls_back(world: &World, code: u16) {
     let maps = world.collection("configmaps");
-    let (mut caught_up, mut credited) = (0, 0);
+    let mut caught_up = 0;
     for _ in 0..8 {
         let head = world.touch_node();
         let list = page(world, &maps).await;
         assert!(maps.items(&list).0.at() >= head);
-        credited += usize::from(list.answered_by() == TICK);
+        assert_ne!(list.answered_by(), TICK);
         caught_up += usize::from(list.answered_by() == "mirror; catch-up");
     }
     assert!(caught_up > 0, "no list was proved fresh");
-    // The mirror may come by itself while the one tick is still to be refused, and who waits for one thanks it.
-    assert!(credited <= 1, "{credited} lists were proved by a tick that was refused");
     let codes: Vec<_> = ticks(world, 0).iter().map(|line| line.code).collect();
     assert_eq!(codes, [code], "it is not tried again within a minute");
 }
