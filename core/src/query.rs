@@ -89,9 +89,13 @@ impl Query {
     }
 }
 
-/// A text as the name or value of a pair.
+/// Letters, digits, and what has no meaning of its own in a URI.
+const UNRESERVED: &percent_encoding::AsciiSet =
+    &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// A text as the name or value of a pair, or as one segment of a path.
 pub fn escape(text: &str) -> String {
-    percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
+    percent_encoding::utf8_percent_encode(text, UNRESERVED).to_string()
 }
 
 /// Whether two hex digits follow every `%`.

@@ -6,6 +6,7 @@ use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use serde::Deserialize;
 use weir_core::GroupVersionResource;
+use weir_core::query::escape;
 use weir_upstream::{Connection, SendError};
 
 /// Small answers (discovery, single objects, errors) are read up to here.
@@ -104,23 +105,24 @@ pub async fn get_json<T: for<'a> Deserialize<'a>>(
     serde_json::from_slice(&body).map_err(|source| RequestError::Json { path: path.to_owned(), source })
 }
 
-/// The path of a collection, or of it in one namespace, with a query.
+/// The path of a collection, or of it in one namespace, with a query. Namespaces come from clients' selectors too, so whatever
+/// stands in one is one segment here.
 pub fn collection(resource: &GroupVersionResource, namespace: Option<&str>, query: &str) -> String {
     match namespace {
         None => format!("{}?{query}", resource.collection_path()),
-        Some(namespace) => {
-            let all = resource.collection_path();
-            let prefix = all.strip_suffix(&*resource.resource).unwrap_or(&all);
-            format!("{prefix}namespaces/{namespace}/{}?{query}", resource.resource)
-        }
+        Some(namespace) => format!("{}?{query}", within(resource, namespace)),
     }
 }
 
 /// The path of one object.
 pub fn object(resource: &GroupVersionResource, namespace: &str, name: &str) -> String {
+    format!("{}/{}", within(resource, namespace), escape(name))
+}
+
+fn within(resource: &GroupVersionResource, namespace: &str) -> String {
     let all = resource.collection_path();
     let prefix = all.strip_suffix(&*resource.resource).unwrap_or(&all);
-    format!("{prefix}namespaces/{namespace}/{}/{name}", resource.resource)
+    format!("{prefix}namespaces/{}/{}", escape(namespace), resource.resource)
 }
 
 async fn answered(
@@ -156,5 +158,25 @@ impl RequestError {
             Self::Refused { code, .. } => Some(*code),
             Self::Send { .. } | Self::Body { .. } | Self::Json { .. } => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_is_one_segment_whatever_stands_in_it() {
+        let maps = GroupVersionResource::new("", "v1", "configmaps");
+        let gauges = GroupVersionResource::new("metering.test", "v1", "gauges");
+        for (namespace, path) in [
+            ("team-0", "/api/v1/namespaces/team-0/configmaps?limit=1"),
+            ("a/secrets?watch=1&x=", "/api/v1/namespaces/a%2Fsecrets%3Fwatch%3D1%26x%3D/configmaps?limit=1"),
+            ("a#b c%2f", "/api/v1/namespaces/a%23b%20c%252f/configmaps?limit=1"),
+        ] {
+            assert_eq!(collection(&maps, Some(namespace), "limit=1"), path);
+        }
+        assert_eq!(collection(&gauges, None, "x=1"), "/apis/metering.test/v1/gauges?x=1");
+        assert_eq!(object(&gauges, "n", "a/b"), "/apis/metering.test/v1/namespaces/n/gauges/a%2Fb");
     }
 }
