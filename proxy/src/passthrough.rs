@@ -17,10 +17,11 @@ use std::{
 };
 
 use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
+use http_body::Body;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tracing::debug;
-use weir_core::{Status, query::Query};
+use weir_core::{Status, accept::Encoding, query::Query};
 use weir_daemon::Lifecycle;
 use weir_upstream::{Affinity, ForwardError, RequestBody, Upstream};
 
@@ -71,30 +72,48 @@ impl Passthrough {
         let answer = match self.refuse(&request) {
             Some(status) => Err(status),
             None if headers::asks_for_upgrade(&request) => self.upgrade(request).await,
-            None => self.exchange(request).await,
+            None => self.exchange(request.map(|body| body.map_err(Into::into).boxed_unsync())).await,
         };
-        let mut response = answer.unwrap_or_else(|status| refusal::response(&status, encoding));
-        debug!(reason = why.reason(), status = response.status().as_u16(), "passed through");
-        let answered_by = HeaderValue::from_static(why.answered_by());
-        response.headers_mut().insert(ANSWERED_BY, answered_by);
-        response
+        passed(answer, (encoding, why))
+    }
+
+    /// The same for a read whose answer comes to an end by itself. The client is told nothing before the first bytes are here, so
+    /// one that breaks off before is asked for again: the mirror would have answered it whatever became of a connection.
+    pub async fn forward_read(&self, request: Request<Incoming>, why: Passed) -> Response<PassedBody> {
+        if !request.body().is_end_stream() || headers::asks_for_upgrade(&request) {
+            return self.forward(request, why).await;
+        }
+        let (encoding, refusal) = (refusal::encoding(&request), self.refuse(&request));
+        let (parts, _) = request.into_parts();
+        let answer = match refusal {
+            Some(status) => Err(status),
+            None => self.read(&parts).await,
+        };
+        passed(answer, (encoding, why))
+    }
+
+    async fn read(&self, parts: &Parts) -> Result<Response<PassedBody>, Status> {
+        let ask = async || self.exchange(Request::from_parts(parts.clone(), nothing())).await;
+        let (head, body) = ask().await?.into_parts();
+        if let Ok(body) = body.begun().await {
+            return Ok(Response::from_parts(head, body));
+        }
+        debug!("an answer broke off before its first bytes");
+        ask().await
     }
 
     /// Reads for a client what it did not ask for in these words: with its credentials and under its name, in JSON.
     pub async fn read_for(&self, client: &Parts, path: &str) -> Result<Response<PassedBody>, Status> {
-        let none = RequestBody::new(http_body_util::Empty::new().map_err(Into::into));
-        let mut request = Request::new(none);
-        *request.uri_mut() = path.parse().map_err(|_| Status::bad_request("the request has no path"))?;
+        let mut parts = Request::new(()).into_parts().0;
+        parts.uri = path.parse().map_err(|_| Status::bad_request("the request has no path"))?;
         for name in [header::AUTHORIZATION, header::USER_AGENT, header::VIA] {
             let values = client.headers.get_all(&name).into_iter().cloned();
             for value in values {
-                request.headers_mut().append(&name, value);
+                parts.headers.append(&name, value);
             }
         }
-        request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static("application/json"));
-        let affinity = self.affinity(&request);
-        let answer = self.upstream.forward(self.outgoing(request), affinity).await;
-        Ok(answer.map_err(|error| unanswered(&error, true))?.map(PassedBody::from))
+        parts.headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
+        self.read(&parts).await
     }
 
     /// What must not reach upstream.
@@ -110,11 +129,10 @@ impl Passthrough {
         self.via.has_passed(request.headers()).then(refusal::looped)
     }
 
-    async fn exchange(&self, request: Request<Incoming>) -> Result<Response<PassedBody>, Status> {
+    async fn exchange(&self, request: Request<RequestBody>) -> Result<Response<PassedBody>, Status> {
         let is_read = request.method() == Method::GET || request.method() == Method::HEAD;
         let affinity = self.affinity(&request);
-        let request = self.outgoing(request.map(|body| body.map_err(Into::into).boxed_unsync()));
-        let answer = self.upstream.forward(request, affinity).await;
+        let answer = self.upstream.forward(self.outgoing(request), affinity).await;
         let mut response = answer.map_err(|error| unanswered(&error, is_read))?;
         headers::remove_hop_by_hop(response.headers_mut());
         Ok(response.map(PassedBody::from))
@@ -162,6 +180,22 @@ impl Passthrough {
         let name = |name| request.headers().get(name).map(HeaderValue::as_bytes);
         Affinity(self.hasher.hash_one((name(header::AUTHORIZATION), name(header::USER_AGENT))))
     }
+}
+
+fn nothing() -> RequestBody {
+    RequestBody::new(http_body_util::Empty::new().map_err(Into::into))
+}
+
+/// An answer as the client gets it.
+fn passed(
+    answer: Result<Response<PassedBody>, Status>,
+    (encoding, why): (Encoding, Passed),
+) -> Response<PassedBody> {
+    let mut response = answer.unwrap_or_else(|status| refusal::response(&status, encoding));
+    debug!(reason = why.reason(), status = response.status().as_u16(), "passed through");
+    let answered_by = HeaderValue::from_static(why.answered_by());
+    response.headers_mut().insert(ANSWERED_BY, answered_by);
+    response
 }
 
 /// Whether upstream, or anybody who reads the query more leniently, could see a shard selector in it.

@@ -92,7 +92,12 @@ impl Proxy {
             }
             Outcome::Pass(why, place) => {
                 let is_watch = ReadRequest::read(&parts).is_ok_and(|request| request.is_watch());
-                let answer = self.passthrough.forward(Request::from_parts(parts, body), why).await;
+                let request = Request::from_parts(parts, body);
+                // What upstream answers in a mirror's place is not to be worse for it.
+                let answer = match place.is_some() && !is_watch {
+                    true => self.passthrough.forward_read(request, why).await,
+                    false => self.passthrough.forward(request, why).await,
+                };
                 let (parts, body) = answer.into_parts();
                 let framing = Framing::of(&parts).filter(|_| is_watch);
                 let body = match framing {

@@ -4,6 +4,8 @@ mod refusals;
 mod scripted;
 mod tunnels;
 
+use std::sync::{Arc, Mutex};
+
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, header};
 use http_body::Frame;
@@ -13,6 +15,7 @@ use weir_daemon::Lifecycle;
 use weir_upstream::{BoxError, RequestBody};
 
 use self::scripted::{RawClient, Scripted, front, http2_client, text, within};
+use super::{PassedBody, Passthrough};
 
 fn data(text: &'static str) -> Frame<Bytes> {
     Frame::data(Bytes::from_static(text.as_bytes()))
@@ -166,11 +169,44 @@ async fn a_broken_answer_breaks_the_clients_stream() {
     }
 }
 
+/// Reads config maps for a client of an upstream whose first answer is fed by the test, and the later ones whole.
+async fn read_from(life: &Lifecycle, first: RequestBody) -> (Scripted, PassedBody) {
+    let first = Arc::new(Mutex::new(Some(first)));
+    let upstream = Scripted::http2(life, move |_| {
+        let body = first.lock().unwrap().take().unwrap_or_else(|| text("whole"));
+        async move { Ok(Response::new(body)) }
+    })
+    .await;
+    let urls = vec![upstream.url.clone()];
+    let passthrough = Passthrough::new(scripted::upstream(life, urls).await, life.clone());
+    let client = Request::get("/").body(()).unwrap().into_parts().0;
+    let answer = within(passthrough.read_for(&client, "/api/v1/configmaps")).await.unwrap();
+    (upstream, answer.into_body())
+}
+
+#[tokio::test]
+async fn an_answer_in_a_mirrors_place_is_asked_for_again_until_its_first_bytes_are_here() {
+    let life = Lifecycle::new();
+    let (feeder, first) = scripted::fed();
+    feeder.send(Err("it breaks".into())).await.unwrap();
+    let (upstream, body) = read_from(&life, first).await;
+    assert_eq!(within(body.collect()).await.unwrap().to_bytes(), "whole");
+    assert_eq!(upstream.requests(), 2);
+
+    let (feeder, first) = scripted::fed();
+    feeder.send(Ok(data("first"))).await.unwrap();
+    let (upstream, mut body) = read_from(&life, first).await;
+    assert_eq!(within(body.frame()).await.unwrap().unwrap().into_data().unwrap(), "first");
+    feeder.send(Err("it breaks".into())).await.unwrap();
+    assert!(within(body.frame()).await.unwrap().is_err(), "what was begun breaks visibly");
+    assert_eq!(upstream.requests(), 1);
+}
+
 #[tokio::test]
 async fn upstream_stops_when_the_client_goes() {
     let life = Lifecycle::new();
     let (feeder, body) = scripted::fed();
-    let body = std::sync::Arc::new(std::sync::Mutex::new(Some(body)));
+    let body = Arc::new(Mutex::new(Some(body)));
     let upstream = Scripted::http2(&life, move |_| {
         let body = body.lock().unwrap().take().unwrap();
         async move { Ok(Response::new(body)) }

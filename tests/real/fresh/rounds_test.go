@@ -28,9 +28,6 @@ type rounds struct {
 	by     map[string]int
 }
 
-// mostAgain is how often an answer may break before that is a fault.
-const mostAgain = 3
-
 func newRounds(t testing.TB, l *lane, number int, all []reading) *rounds {
 	r := &rounds{lane: l, number: number, readings: all, atOnce: min(4, len(all)), by: map[string]int{}}
 	for _, endpoint := range endpoints() {
@@ -62,11 +59,6 @@ func (r *rounds) run(t testing.TB) {
 
 func (r *rounds) ask(t testing.TB, c *client.Client, how reading, round int) {
 	got, err := how.read(t.Context(), c, r.lane)
-	// Where connections are cut, what is passed through them breaks, or is refused for a moment; clients ask again.
-	for again := 0; err != nil && again < mostAgain; again++ {
-		time.Sleep(time.Second)
-		got, err = how.read(t.Context(), c, r.lane)
-	}
 	if err == nil {
 		err = r.lane.judge(got, how.want(r.lane))
 	}

@@ -1,3 +1,5 @@
+//! Clients that cost too much, in a time that the test makes: who is refused, for how long, and by what name it is counted.
+
 use std::net::Ipv4Addr;
 
 use bytes::Bytes;
