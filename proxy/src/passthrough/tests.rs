@@ -127,8 +127,8 @@ async fn bodies_stream_both_ways_at_once_and_trailers_follow() {
 async fn a_watch_is_flushed_event_by_event_to_an_http1_client() {
     let life = Lifecycle::new();
     let (feeder, body) = scripted::fed();
-    let body = std::sync::Mutex::new(Some(body));
-    let body = std::sync::Arc::new(body);
+    let body = Mutex::new(Some(body));
+    let body = Arc::new(body);
     let upstream = Scripted::http2(&life, move |_| {
         let body = body.lock().unwrap().take().unwrap();
         async move { Ok(Response::new(body)) }
