@@ -34,6 +34,12 @@ const ANSWERED_BY: &str = "weir-answered-by";
 
 const SHARD_SELECTOR: &str = "shardSelector";
 
+/// How much of a read is here before its client is told anything: the whole of most.
+const BEGUN: usize = 1 << 20;
+
+/// How often a read is sent whose answer breaks off before that.
+const TRIES: usize = 3;
+
 /// Passes requests on to upstream.
 #[derive(Clone, Debug)]
 pub struct Passthrough {
@@ -77,8 +83,8 @@ impl Passthrough {
         passed(answer, (encoding, why))
     }
 
-    /// The same for a read whose answer comes to an end by itself. The client is told nothing before the first bytes are here, so
-    /// one that breaks off before is asked for again: the mirror would have answered it whatever became of a connection.
+    /// The same for a read whose answer comes to an end by itself. The client is told nothing before its first MiB is here, so
+    /// an answer that breaks off before is asked for again: the mirror would have answered whatever became of a connection.
     pub async fn forward_read(&self, request: Request<Incoming>, why: Passed) -> Response<PassedBody> {
         if !request.body().is_end_stream() || headers::asks_for_upgrade(&request) {
             return self.forward(request, why).await;
@@ -93,13 +99,17 @@ impl Passthrough {
     }
 
     async fn read(&self, parts: &Parts) -> Result<Response<PassedBody>, Status> {
-        let ask = async || self.exchange(Request::from_parts(parts.clone(), nothing())).await;
-        let (head, body) = ask().await?.into_parts();
-        if let Ok(body) = body.begun().await {
-            return Ok(Response::from_parts(head, body));
+        for _ in 0..TRIES {
+            let answer = self.exchange(Request::from_parts(parts.clone(), nothing())).await?;
+            let (head, body) = answer.into_parts();
+            match body.begun(BEGUN).await {
+                Ok(body) => return Ok(Response::from_parts(head, body)),
+                Err(error) => {
+                    debug!(error = &error as &dyn std::error::Error, "an answer broke off as it began")
+                }
+            }
         }
-        debug!("an answer broke off before its first bytes");
-        ask().await
+        Err(refusal::unreachable())
     }
 
     /// Reads for a client what it did not ask for in these words: with its credentials and under its name, in JSON.

@@ -2,6 +2,7 @@
 //! since a cut list that ends well would be taken for a whole one.
 
 use std::{
+    collections::VecDeque,
     pin::Pin,
     task::{Context, Poll},
 };
@@ -15,7 +16,7 @@ use weir_upstream::ForwardedBody;
 #[derive(Debug)]
 pub struct PassedBody {
     /// What was read of it already.
-    begun: Option<Box<Frame<Bytes>>>,
+    begun: VecDeque<Frame<Bytes>>,
     rest: Kind,
 }
 
@@ -30,26 +31,30 @@ enum Kind {
 
 impl PassedBody {
     pub(super) fn empty() -> Self {
-        Self { begun: None, rest: Kind::Whole(None) }
+        Self { begun: VecDeque::new(), rest: Kind::Whole(None) }
     }
 
     pub(super) fn whole(bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
-        Self { begun: None, rest: Kind::Whole((!bytes.is_empty()).then_some(bytes)) }
+        Self { begun: VecDeque::new(), rest: Kind::Whole((!bytes.is_empty()).then_some(bytes)) }
     }
 
-    /// The same once its first bytes are here, or its end.
-    pub(super) async fn begun(mut self) -> Result<Self, hyper::Error> {
-        if self.begun.is_none() {
-            self.begun = self.frame().await.transpose()?.map(Box::new);
+    /// The same once `bytes` bytes of it are here, or its end.
+    pub(super) async fn begun(mut self, bytes: usize) -> Result<Self, hyper::Error> {
+        let (mut begun, mut length) = (VecDeque::new(), 0);
+        while length < bytes {
+            let Some(frame) = self.frame().await.transpose()? else { break };
+            length += length_of(&frame);
+            begun.push_back(frame);
         }
+        self.begun = begun;
         Ok(self)
     }
 }
 
 impl From<ForwardedBody> for PassedBody {
     fn from(body: ForwardedBody) -> Self {
-        Self { begun: None, rest: Kind::Upstream(body) }
+        Self { begun: VecDeque::new(), rest: Kind::Upstream(body) }
     }
 }
 
@@ -62,8 +67,8 @@ impl Body for PassedBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let this = self.get_mut();
-        if let Some(frame) = this.begun.take() {
-            return Poll::Ready(Some(Ok(*frame)));
+        if let Some(frame) = this.begun.pop_front() {
+            return Poll::Ready(Some(Ok(frame)));
         }
         match &mut this.rest {
             Kind::Upstream(body) => Pin::new(body).poll_frame(context),
@@ -76,7 +81,7 @@ impl Body for PassedBody {
             Kind::Upstream(body) => body.is_end_stream(),
             Kind::Whole(bytes) => bytes.is_none(),
         };
-        self.begun.is_none() && is_over
+        self.begun.is_empty() && is_over
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -84,8 +89,7 @@ impl Body for PassedBody {
             Kind::Upstream(body) => body.size_hint(),
             Kind::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
         };
-        let begun =
-            self.begun.as_ref().and_then(|frame| frame.data_ref()).map_or(0, |data| data.len() as u64);
+        let begun: u64 = self.begun.iter().map(|frame| length_of(frame) as u64).sum();
         let mut hint = SizeHint::new();
         hint.set_lower(rest.lower() + begun);
         if let Some(upper) = rest.upper() {
@@ -93,4 +97,8 @@ impl Body for PassedBody {
         }
         hint
     }
+}
+
+fn length_of(frame: &Frame<Bytes>) -> usize {
+    frame.data_ref().map_or(0, Bytes::len)
 }

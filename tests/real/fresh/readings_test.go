@@ -49,10 +49,10 @@ func listed(path func(*lane) string, query string) func(context.Context, *client
 	return func(ctx context.Context, c *client.Client, l *lane) (shown, error) {
 		answer, err := c.Send(ctx, client.Request{Path: path(l) + "?" + query})
 		if err != nil {
-			return shown{}, err
+			return shown{by: answer.Header.Get(client.AnsweredBy)}, err
 		}
 		if answer.Status != http.StatusOK {
-			return shown{}, fmt.Errorf("%d %s", answer.Status, client.Excerpt(answer.Body))
+			return shown{by: answer.Header.Get(client.AnsweredBy)}, fmt.Errorf("%d %s", answer.Status, client.Excerpt(answer.Body))
 		}
 		list, err := client.ParseList(answer.Body)
 		got := shown{list.RV(), map[string]uint64{}, answer.Header.Get(client.AnsweredBy)}
