@@ -154,6 +154,11 @@ impl Scope {
             && self.name.as_deref().is_none_or(|name| key.name() == name)
     }
 
+    /// Whether one object at most can lie in the scope.
+    pub fn is_one_object(&self, is_namespaced: bool) -> bool {
+        self.name.is_some() && (self.namespace.is_some() || !is_namespaced)
+    }
+
     /// What every key in the scope begins with: `namespace/`, or nothing.
     pub fn prefix(&self) -> String {
         self.namespace.as_deref().map_or_else(String::new, |namespace| format!("{namespace}/"))

@@ -173,9 +173,7 @@ impl Reading<'_> {
 
     /// How much a list would ask of upstream, as far as the mirror knows.
     async fn size(&self, narrowed: &Narrowed, intent: &ListIntent) -> Size {
-        let scope = &narrowed.interest.scope;
-        let is_named = scope.namespace.is_some() || !self.mirror.spec().is_namespaced;
-        if scope.name.is_some() && is_named {
+        if narrowed.interest.scope.is_one_object(self.mirror.spec().is_namespaced) {
             return Size::Object;
         }
         let is_page = intent.limit.is_some_and(|limit| limit.get() < LARGE as u64);
@@ -292,9 +290,9 @@ fn narrow(
     let namespace: Option<Arc<str>> = namespace.map(Arc::from).or(by_field);
     let is_list = options.continue_token.is_empty();
     let name = exact(FieldTarget::Name);
-    let is_point = name.is_some() && (namespace.is_some() || !spec.is_namespaced) && is_list;
     let shard = options.shard_selector()?;
     let scope = Scope { namespace: namespace.clone(), name };
+    let is_point = scope.is_one_object(spec.is_namespaced) && is_list;
     Ok(Narrowed {
         interest: Arc::new(Interest::new(scope, options.label_selector.clone(), fields, shard)),
         namespace,

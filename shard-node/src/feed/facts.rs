@@ -9,6 +9,7 @@ use weir_core::mirror::{BookmarkTemplate, MirrorFacts, MirrorSpec};
 use weir_core::object::list_reader::{ListEnvelope, ListReader};
 use weir_upstream::Connection;
 
+use super::handle::FeedHandle;
 use super::list::ListingError;
 use super::request::{self, RequestError};
 use super::verify;
@@ -31,11 +32,20 @@ pub(super) async fn with_list(
     Ok(MirrorFacts { list_kind: envelope.kind.as_str().into(), warnings, bookmark })
 }
 
-/// The facts without a list of the collection.
-pub(super) async fn without_list(
+/// A feed that begins with a watch has seen no list.
+pub(super) async fn learn(
+    feed: &FeedHandle,
     connection: &Connection,
     spec: &MirrorSpec,
-) -> Result<MirrorFacts, ListingError> {
+) -> Result<(), ListingError> {
+    if feed.facts().borrow().is_none() {
+        feed.set_facts(without_list(connection, spec).await?);
+    }
+    Ok(())
+}
+
+/// The facts without a list of the collection.
+async fn without_list(connection: &Connection, spec: &MirrorSpec) -> Result<MirrorFacts, ListingError> {
     let response = request::get(connection, &verify::nobody(spec)).await?;
     let warnings = warnings(response.headers());
     let body = response.into_body().collect().await.map_err(ListingError::Body)?;

@@ -20,7 +20,7 @@ use super::describe::{self, DescribeError};
 use super::facts;
 use super::failure::{ReadError, Served, within};
 use super::handle::FeedHandle;
-use super::list::{Listed, ListingError, WholeList};
+use super::list::{Listed, WholeList};
 use super::plan::{InstanceIndex, Plan, Step};
 use super::prove::{Answered, Asking};
 use super::ring::{Ring, Wanted};
@@ -214,7 +214,7 @@ impl Reader {
                 Step::Watch { instance: other, .. } if other != instance => return Ok(()),
                 Step::Watch { after, .. } => {
                     self.is_as_described(&connection).await?;
-                    let learned = learn_facts(&self.feed, &connection, &self.spec);
+                    let learned = facts::learn(&self.feed, &connection, &self.spec);
                     within(self.limits.answer, learned).await??;
                     if let Ended::Reconnect = self.watch(&mut beside, &connection, (instance, after)).await? {
                         return Ok(());
@@ -324,18 +324,6 @@ impl Reader {
         self.plan.on_expired(instance, after);
         Ok(Ended::Again)
     }
-}
-
-/// A feed that begins with a watch has seen no list.
-async fn learn_facts(
-    feed: &FeedHandle,
-    connection: &Connection,
-    spec: &MirrorSpec,
-) -> Result<(), ListingError> {
-    if feed.facts().borrow().is_none() {
-        feed.set_facts(facts::without_list(connection, spec).await?);
-    }
-    Ok(())
 }
 
 fn answered_of(answered: &Answered, beside: &mut Beside) -> Result<(), ReadError> {
