@@ -120,7 +120,7 @@ func (p *plane) endpoints(atWeir bool) []client.Endpoint {
 		return p.weir.Endpoints
 	}
 	var all []client.Endpoint
-	for _, instance := range p.Instances {
+	for _, instance := range p.Instances[:min(p.settings.servers, len(p.Instances))] {
 		all = append(all, instance.Direct())
 	}
 	return all

@@ -14,6 +14,7 @@ type settings struct {
 	lists   int           // BENCH_LISTS: lists a second; of pages a quarter
 	watches int           // BENCH_WATCHES: named WatchLists of the kubelet scenario
 	rate    int           // BENCH_RATE: how many of them are begun a second
+	servers int           // BENCH_SERVERS: over how many apiservers the clients of upstream are spread; weir's feed reads one
 }
 
 // slowShare is the part of the rate at which the kubelet scenario is run a second time: what is no longer missed then was
@@ -23,6 +24,7 @@ const slowShare = 5
 func readSettings() (settings, error) {
 	numbers := map[string]int{
 		"BENCH_SECONDS": 8, "BENCH_OBJECTS": 100_000, "BENCH_LISTS": 40, "BENCH_WATCHES": 10_000, "BENCH_RATE": 1_000,
+		"BENCH_SERVERS": 2,
 	}
 	for name := range numbers {
 		text := os.Getenv(name)
@@ -41,6 +43,7 @@ func readSettings() (settings, error) {
 		lists:   numbers["BENCH_LISTS"],
 		watches: numbers["BENCH_WATCHES"],
 		rate:    numbers["BENCH_RATE"],
+		servers: numbers["BENCH_SERVERS"],
 	}, nil
 }
 
