@@ -105,7 +105,7 @@ impl Passthrough {
             match body.begun(BEGUN).await {
                 Ok(body) => return Ok(Response::from_parts(head, body)),
                 Err(error) => {
-                    debug!(error = &error as &dyn std::error::Error, "an answer broke off as it began")
+                    debug!(error = &error as &dyn std::error::Error, "an answer broke off as it began");
                 }
             }
         }

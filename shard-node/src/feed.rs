@@ -19,4 +19,5 @@ pub mod scope;
 pub mod subscription;
 pub mod tick;
 pub mod verify;
+mod waiting;
 pub mod watch;

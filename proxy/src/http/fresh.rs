@@ -24,7 +24,7 @@ use crate::passthrough::Passed;
 
 /// How long a mirror may take to come to the revision by itself, before upstream is asked for more: a busy one until its next
 /// events, a quiet one until upstream has said its revision, where it need not wait for its own storage, and what is on its way
-/// is here.
+/// is here. One that upstream was ahead of before still needs to be compared, and a question behind another one would have to wait.
 const BUSY_BY_ITSELF: Duration = Duration::from_millis(20);
 const QUIET_BY_ITSELF: Duration = Duration::from_millis(4);
 /// How long a second watch is not asked for where what upstream holds is: it may be written just now, and upstream itself waits
@@ -168,6 +168,9 @@ async fn by_question(mirror: &Mirror, scope: &Scope, ticking: &Ticking<'_>) -> O
         // What upstream says of the object says its revision too.
         _ if asked.name.is_some() => Duration::ZERO,
         Pace::Busy => BUSY_BY_ITSELF,
+        Pace::Quiet if mirror.newest().is_some_and(|newest| newest < mirror.highest_proved()) => {
+            Duration::ZERO
+        }
         Pace::Quiet => QUIET_BY_ITSELF,
     };
     let comparable = OnceCell::new();
@@ -267,8 +270,7 @@ async fn by_comparison(mirror: &Mirror, scope: &Scope, wanted: ResourceVersion) 
 
 /// What upstream is asked about a scope: one object by its name, unless too many of its namespace are.
 fn asked(mirror: &Mirror, scope: &Scope) -> Scope {
-    let is_point = scope.name.is_some() && (scope.namespace.is_some() || !mirror.spec().is_namespaced);
-    if is_point && mirror.points().take(scope.namespace.as_ref()) {
+    if scope.is_one_object(mirror.spec().is_namespaced) && mirror.points().take(scope.namespace.as_ref()) {
         return scope.clone();
     }
     Scope { namespace: scope.namespace.clone(), name: None }

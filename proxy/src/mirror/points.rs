@@ -1,5 +1,6 @@
 //! How many single objects of a namespace upstream is asked for. To look one object up costs upstream less than anything else;
-//! but a namespace whose objects are asked for by the hundred is better listed once for all of them.
+//! but a namespace whose objects are asked for by the hundred is better listed once for all of them, and then not one of them is
+//! asked for by its name.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// How far apart they are in the long run, and how many may come sooner.
+/// How far apart callers are at least of whom each is asked for by its own, in the long run, and how many may come sooner.
 const APART: Duration = Duration::from_millis(200);
 const AT_ONCE: u32 = 5;
 /// Namespaces that cost nothing now are forgotten when there are more than so many.
@@ -21,7 +22,8 @@ pub struct Points(Mutex<HashMap<Option<Arc<str>>, Instant>>);
 // === impl Points ===
 
 impl Points {
-    /// Whether one more may be asked for now, which counts if it may.
+    /// Whether the object of one more caller is to be asked for by its name. Every caller counts, so a namespace that has more of
+    /// them has none.
     pub fn take(&self, namespace: Option<&Arc<str>>) -> bool {
         let now = Instant::now();
         let mut paid = self.0.lock();
@@ -29,11 +31,9 @@ impl Points {
             paid.retain(|_, until| *until > now);
         }
         let until = paid.entry(namespace.cloned()).or_insert(now);
-        if *until > now + APART * (AT_ONCE - 1) {
-            return false;
-        }
-        *until = (*until).max(now) + APART;
-        true
+        let may_take = *until <= now + APART * (AT_ONCE - 1);
+        *until = ((*until).max(now) + APART).min(now + APART * AT_ONCE);
+        may_take
     }
 }
 
@@ -44,16 +44,19 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn five_at_once_and_five_a_second_of_each_namespace() {
+    async fn five_at_once_and_five_a_second_of_a_namespace_that_has_no_more_callers() {
         let points = Points::default();
         let (one, two) = (Arc::from("one"), Arc::from("two"));
-        let taken = |namespace| (0..20).filter(|_| points.take(Some(namespace))).count();
-        assert_eq!((taken(&one), taken(&two)), (5, 5));
-        let mut more = 0;
-        for _ in 0..100 {
-            advance(Duration::from_millis(100)).await;
-            more += taken(&one);
-        }
-        assert_eq!(more, 50);
+        let taken = async |namespace, callers, apart| {
+            let mut taken = 0;
+            for _ in 0..callers {
+                taken += usize::from(points.take(Some(namespace)));
+                advance(apart).await;
+            }
+            taken
+        };
+        assert_eq!((taken(&one, 20, Duration::ZERO).await, taken(&two, 20, Duration::ZERO).await), (5, 5));
+        assert_eq!(taken(&one, 100, Duration::from_millis(50)).await, 0, "more callers than that");
+        assert_eq!(taken(&one, 100, APART).await, 99, "as many as that");
     }
 }

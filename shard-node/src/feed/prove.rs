@@ -14,6 +14,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
+use tracing::trace;
 use weir_core::ResourceVersion;
 use weir_core::interest::Scope;
 use weir_core::mirror::MirrorSpec;
@@ -23,6 +24,7 @@ use super::pacing::Pacing;
 use super::scope::{self, Detail, ScopeContent};
 use super::tick::Tick;
 use super::verify::newest_revision;
+use super::waiting::{Ask, Topic, Waiting};
 use super::watch::WatchError;
 
 /// Callers that wait to be asked for. Each is a parked request; beyond, they are refused and pass through.
@@ -32,22 +34,6 @@ const MAX_SCOPES: usize = 256;
 /// Upstream sends a bookmark two seconds before the end of a watch, and none to a watch of two seconds or less: this is the
 /// length that gets one soonest.
 pub(super) const CATCH_UP_SECONDS: u32 = 3;
-
-/// What can be asked, one question of each at a time.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Topic {
-    Newest,
-    Scope(Scope, Detail),
-    Tick,
-}
-
-/// One caller.
-#[derive(Debug)]
-enum Ask {
-    Newest { answer: oneshot::Sender<ResourceVersion>, catch_up: bool },
-    Scope { answer: oneshot::Sender<Arc<ScopeContent>>, scope: Scope, detail: Detail },
-    Tick { answer: oneshot::Sender<ResourceVersion> },
-}
 
 /// The callers' end.
 #[derive(Clone, Debug)]
@@ -59,7 +45,7 @@ pub struct Questions {
 /// The feed's end.
 pub struct Asking {
     asks: mpsc::Receiver<Ask>,
-    waiting: Vec<Ask>,
+    waiting: Waiting,
     under_way: FuturesUnordered<UnderWay>,
     /// What is under way, and since when.
     topics: HashMap<Topic, Instant>,
@@ -134,10 +120,10 @@ impl Asking {
         frontier: ResourceVersion,
     ) -> Result<Answered, WatchError> {
         loop {
-            while let Some(topic) = self.due() {
+            while let Some((topic, asks)) = self.due() {
                 let (connection, spec) = (connection.clone(), spec.clone());
                 let tick = self.tick.clone();
-                self.ask(Question { topic, connection, spec, frontier, tick });
+                self.ask(Question { topic, connection, spec, frontier, tick }, asks);
             }
             let next_due = self.next_due();
             tokio::select! {
@@ -145,7 +131,7 @@ impl Asking {
                 Some(answered) = self.under_way.next() => {
                     let answered = answered?;
                     if let Some(since) = self.topics.remove(&answered.topic) {
-                        self.note(&answered.topic, since);
+                        self.note(&answered, since);
                     }
                     return Ok(answered);
                 }
@@ -173,25 +159,31 @@ impl Asking {
         std::future::pending::<()>().await;
     }
 
-    /// A topic that somebody waits for and that no question is under way about.
-    fn due(&mut self) -> Option<Topic> {
+    /// A topic that no question is under way about, and those who wait for it.
+    fn due(&mut self) -> Option<(Topic, Vec<Ask>)> {
         while let Ok(ask) = self.asks.try_recv() {
             self.waiting.push(ask);
         }
-        let works = self.tick.as_ref().is_some_and(|tick| tick.works());
-        // Dropping the callers' ends refuses them.
-        self.waiting.retain(|ask| !ask.is_gone() && (works || ask.topic() != Topic::Tick));
+        if !self.tick.as_ref().is_some_and(|tick| tick.works()) {
+            self.waiting.take(&Topic::Tick);
+        }
         let now = Instant::now();
-        let is_due = |topic: &Topic| {
-            !self.topics.contains_key(topic) && self.not_before(topic).is_none_or(|due| due <= now)
-        };
-        self.waiting.iter().map(Ask::topic).find(is_due)
+        loop {
+            let is_due = |topic: &&Topic| {
+                !self.topics.contains_key(topic) && self.not_before(topic).is_none_or(|due| due <= now)
+            };
+            let topic = self.waiting.topics().find(is_due)?.clone();
+            let asks = self.waiting.take(&topic);
+            if !asks.is_empty() {
+                return Some((topic, asks));
+            }
+        }
     }
 
     /// When the next question may be sent that somebody waits for and that is not under way.
     fn next_due(&self) -> Option<Instant> {
-        let waiting = self.waiting.iter().map(Ask::topic).filter(|topic| !self.topics.contains_key(topic));
-        waiting.filter_map(|topic| self.not_before(&topic)).min()
+        let waiting = self.waiting.topics().filter(|topic| !self.topics.contains_key(topic));
+        waiting.filter_map(|topic| self.not_before(topic)).min()
     }
 
     /// When a question may be sent that is not to be sent at any time. It may be past.
@@ -199,30 +191,35 @@ impl Asking {
         match topic {
             Topic::Newest => self.pacing.of_any(),
             // Nobody shares it with those who ask for other objects, so it need not wait for them.
-            Topic::Scope(scope, _) if scope.name.is_some() => self.pacing.of_same(topic),
+            topic if topic.is_named() => self.pacing.of_same(topic),
             Topic::Scope(..) => self.pacing.of_scope(topic),
             Topic::Tick => self.tick.as_ref().map(|tick| tick.due()),
         }
     }
 
     /// Takes note of how long upstream took for an answer. A tick is a write, which it never waits with.
-    fn note(&mut self, topic: &Topic, since: Instant) {
+    fn note(&mut self, answered: &Answered, since: Instant) {
+        let Some(revision) = answered.revision else { return };
+        let topic = &answered.topic;
+        trace!(?topic, took = ?since.elapsed(), %revision, "answered");
         match topic {
-            Topic::Newest => self.pacing.answered(None, since),
-            Topic::Scope(scope, _) if scope.name.is_some() => self.pacing.left(topic.clone()),
-            Topic::Scope(..) => self.pacing.answered(Some(topic.clone()), since),
+            Topic::Newest => self.pacing.answered(None, (since, revision)),
+            topic if topic.is_named() => self.pacing.left(topic.clone(), since),
+            Topic::Scope(..) => self.pacing.answered(Some(topic.clone()), (since, revision)),
             Topic::Tick => {}
         }
     }
 
     /// Sends one question for everyone who waits for the topic.
-    fn ask(&mut self, question: Question) {
-        let (asks, others) =
-            std::mem::take(&mut self.waiting).into_iter().partition(|ask| ask.topic() == question.topic);
-        self.waiting = others;
-        if matches!(question.topic, Topic::Scope(..)) && self.topics.len() > MAX_SCOPES {
-            // Dropping the callers' ends refuses them.
-            return;
+    fn ask(&mut self, question: Question, asks: Vec<Ask>) {
+        if matches!(question.topic, Topic::Scope(..)) {
+            if self.topics.len() > MAX_SCOPES {
+                // Dropping the callers' ends refuses them.
+                return;
+            }
+            if !question.topic.is_named() {
+                self.pacing.asked_for_scope();
+            }
         }
         self.topics.insert(question.topic.clone(), Instant::now());
         self.under_way.push(Box::pin(question.send(asks)));
@@ -293,25 +290,6 @@ async fn until(moment: Option<Instant>) {
     match moment {
         Some(moment) => sleep_until(moment).await,
         None => std::future::pending().await,
-    }
-}
-
-// === impl Ask ===
-
-impl Ask {
-    fn topic(&self) -> Topic {
-        match self {
-            Self::Newest { .. } => Topic::Newest,
-            Self::Scope { scope, detail, .. } => Topic::Scope(scope.clone(), *detail),
-            Self::Tick { .. } => Topic::Tick,
-        }
-    }
-
-    fn is_gone(&self) -> bool {
-        match self {
-            Self::Newest { answer, .. } | Self::Tick { answer } => answer.is_closed(),
-            Self::Scope { answer, .. } => answer.is_closed(),
-        }
     }
 }
 

@@ -5,10 +5,14 @@
 //! Equal content does not mean an equal log: an object created and deleted in between leaves no trace here, and its two
 //! events are still to come. So a comparison never moves a frontier.
 
+mod metadata;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use http_body_util::BodyExt;
+use http::{HeaderValue, header::CONTENT_TYPE};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Incoming;
 use weir_core::ResourceVersion;
 use weir_core::interest::Scope;
 use weir_core::mirror::MirrorSpec;
@@ -26,8 +30,16 @@ pub const MAX_OBJECTS: usize = 1_000;
 /// The same where whole objects are read to be digested: they may be a thousand times as large.
 pub const MAX_DIGESTED: usize = 200;
 
-/// Metadata only, in JSON.
-const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+/// Metadata only, in protobuf.
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+const METADATA: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, \
+                        application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+
+/// The same in JSON.
+const METADATA_IN_JSON: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+
+/// The longest list in protobuf: it is read in one piece. One in JSON is read item by item, however long it is.
+const MAX_PROTOBUF_BYTES: usize = 16 << 20;
 
 /// What is read of each object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -59,6 +71,9 @@ pub struct Entry {
     pub digest: Option<u64>,
 }
 
+/// Why a body could not be read.
+type Fault = Box<dyn std::error::Error + Send + Sync>;
+
 /// Reads a scope; one that holds too much is not read to the end.
 pub async fn read(
     connection: &Connection,
@@ -71,18 +86,41 @@ pub async fn read(
         query.push_str(&escape(name));
     }
     let path = request::collection(&spec.resource, scope.namespace.as_deref(), &query);
-    let fault =
-        |source: Box<dyn std::error::Error + Send + Sync>| RequestError::Body { path: path.clone(), source };
-    let mut body = request::get_as(connection, &path, detail.accept()).await?.into_body();
+    let fault = |source| RequestError::Body { path: path.clone(), source };
+    let response = request::get_as(connection, &path, detail.accept()).await?;
+    if response.headers().get(CONTENT_TYPE).is_some_and(is_protobuf) {
+        if let Some(content) = read_protobuf(response.into_body()).await.map_err(fault)? {
+            return Ok(content);
+        }
+        let response = request::get_as(connection, &path, METADATA_IN_JSON).await?;
+        return read_json(response.into_body(), detail).await.map_err(fault);
+    }
+    read_json(response.into_body(), detail).await.map_err(fault)
+}
+
+fn is_protobuf(content_type: &HeaderValue) -> bool {
+    content_type.as_bytes().starts_with(PROTOBUF.as_bytes())
+}
+
+/// `None` where it is too long to be read like this.
+async fn read_protobuf(body: Incoming) -> Result<Option<ScopeContent>, Fault> {
+    match Limited::new(body, MAX_PROTOBUF_BYTES).collect().await {
+        Ok(body) => Ok(Some(metadata::read(&body.to_bytes())?)),
+        Err(error) if error.is::<LengthLimitError>() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+async fn read_json(mut body: Incoming, detail: Detail) -> Result<ScopeContent, Fault> {
     let (mut reader, mut entries) = (ListReader::default(), Vec::new());
     while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|error| fault(error.into()))?.into_data() else { continue };
+        let Ok(data) = frame?.into_data() else { continue };
         reader.push(&data);
-        while let Some(item) = reader.next_item().map_err(|error| fault(error.into()))? {
-            entries.push(Entry::read(item, detail).map_err(fault)?);
+        while let Some(item) = reader.next_item()? {
+            entries.push(Entry::read(item, detail)?);
         }
     }
-    let envelope = reader.finish().map_err(|error| fault(error.into()))?;
+    let envelope = reader.finish()?;
     let is_whole = envelope.continue_token.is_none();
     Ok(ScopeContent { revision: envelope.resource_version, entries, is_whole })
 }
@@ -145,7 +183,7 @@ impl ScopeContent {
 // === impl Entry ===
 
 impl Entry {
-    fn read(item: &[u8], detail: Detail) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+    fn read(item: &[u8], detail: Detail) -> Result<Self, Fault> {
         let scanned = scan::scan(item, &FieldPaths::default())?;
         Ok(Self {
             key: ObjectKey::new(&scanned.namespace.value, &scanned.name.value),
