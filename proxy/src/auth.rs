@@ -4,12 +4,12 @@
 //! [`authorize`]: Authorizer::authorize
 
 mod decisions;
+mod review;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::header::AUTHORIZATION;
-use http::{HeaderMap, HeaderValue, StatusCode};
-use serde::{Deserialize, Serialize};
+use http::{HeaderMap, HeaderValue};
 use tracing::debug;
 use weir_core::fnv1a64;
 use weir_core::request_info::RequestInfo;
@@ -17,6 +17,7 @@ use weir_upstream::{Affinity, ForwardError, Upstream};
 
 pub use self::decisions::DecisionLimits;
 use self::decisions::{Decisions, Reviewed};
+use self::review::{ResourceAttributes, Review};
 
 /// Proof that upstream lets the caller read what the request asks for. Only [`Authorizer::authorize`] makes one.
 #[derive(Debug)]
@@ -46,44 +47,6 @@ pub struct Authorizer {
     decisions: Decisions,
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Review<'a> {
-    api_version: &'static str,
-    kind: &'static str,
-    spec: ReviewSpec<'a>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ReviewSpec<'a> {
-    resource_attributes: ResourceAttributes<'a>,
-}
-
-#[derive(Clone, Copy, Hash, Serialize)]
-struct ResourceAttributes<'a> {
-    namespace: &'a str,
-    verb: &'a str,
-    group: &'a str,
-    version: &'a str,
-    resource: &'a str,
-    subresource: &'a str,
-    name: &'a str,
-}
-
-#[derive(Deserialize)]
-struct Answer {
-    status: Decision,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct Decision {
-    allowed: bool,
-    denied: bool,
-    evaluation_error: String,
-}
-
 // === impl Authorizer ===
 
 impl Authorizer {
@@ -109,9 +72,8 @@ impl Authorizer {
         if !is_bearer || token.len() == 7 {
             return Err(NoPermit::NoToken);
         }
-        let review = Review::of(info);
-        let question = self.decisions.question(&(token.as_bytes(), review.spec.resource_attributes));
-        match self.decisions.decide(question, || self.review(token, &review).boxed()).await {
+        let question = self.decisions.question(&(token.as_bytes(), ResourceAttributes::of(info)));
+        match self.decisions.decide(question, || self.review(token, info).boxed()).await {
             Reviewed::Allowed => Ok(Permit(())),
             Reviewed::Denied => Err(NoPermit::Denied),
             Reviewed::Undecided | Reviewed::Unreachable => Err(NoPermit::Undecided),
@@ -119,8 +81,8 @@ impl Authorizer {
     }
 
     /// Asks now.
-    async fn review(&self, token: &HeaderValue, review: &Review<'_>) -> Reviewed {
-        let Ok(body) = serde_json::to_vec(review) else { return Reviewed::Undecided };
+    async fn review(&self, token: &HeaderValue, info: &RequestInfo) -> Reviewed {
+        let Ok(body) = serde_json::to_vec(&Review::of(info)) else { return Reviewed::Undecided };
         let answer = match self.upstream.review(token, Bytes::from(body), affinity(token)).await {
             Ok(answer) => answer,
             Err(error) => {
@@ -133,41 +95,11 @@ impl Authorizer {
                 };
             }
         };
-        if answer.status.is_client_error() && answer.status != StatusCode::TOO_MANY_REQUESTS {
-            return Reviewed::Denied;
-        }
-        if !answer.status.is_success() {
-            return Reviewed::Undecided;
-        }
-        let Ok(Answer { status }) = serde_json::from_slice(&answer.body) else { return Reviewed::Undecided };
-        let is_plain_yes = status.allowed && !status.denied && status.evaluation_error.is_empty();
-        if is_plain_yes { Reviewed::Allowed } else { Reviewed::Denied }
+        review::judge(&answer)
     }
 }
 
 /// Reviews of one caller go to one instance, and those of many callers to all of them.
 fn affinity(token: &HeaderValue) -> Affinity {
     Affinity(fnv1a64(token.as_bytes()))
-}
-
-// === impl Review ===
-
-impl<'a> Review<'a> {
-    fn of(info: &'a RequestInfo) -> Self {
-        Self {
-            api_version: "authorization.k8s.io/v1",
-            kind: "SelfSubjectAccessReview",
-            spec: ReviewSpec {
-                resource_attributes: ResourceAttributes {
-                    namespace: &info.namespace,
-                    verb: info.verb.as_str(),
-                    group: &info.group,
-                    version: &info.version,
-                    resource: &info.resource,
-                    subresource: &info.subresource,
-                    name: &info.name,
-                },
-            },
-        }
-    }
 }

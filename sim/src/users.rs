@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use weir_core::Status;
+use weir_core::selector::FieldSelector;
 use weir_core::status::Details;
 
 /// Somebody who has a token.
@@ -34,6 +35,8 @@ pub struct Right {
     pub namespaces: Vec<String>,
     /// Names of objects; none named means all.
     pub names: Vec<String>,
+    /// Terms that the field selector of a request must have, `spec.nodeName=node-1`; none means any request.
+    pub selecting: Vec<String>,
 }
 
 /// Users by token.
@@ -71,6 +74,8 @@ pub struct ResourceAttributes {
     pub namespace: String,
     /// The object's name.
     pub name: String,
+    /// The terms of the field selector, where a right may depend on them.
+    pub fields: Vec<String>,
 }
 
 // === impl User ===
@@ -190,6 +195,13 @@ impl Right {
         self
     }
 
+    /// The same for requests only whose field selector has this term, as those of a node have for the pods on it.
+    #[must_use]
+    pub fn selecting(mut self, term: &str) -> Self {
+        self.selecting.push(term.to_owned());
+        self
+    }
+
     fn covers(&self, wanted: &ResourceAttributes) -> bool {
         let has = |list: &[String], value: &str| list.iter().any(|own| own == "*" || own == value);
         let resource = match &*wanted.subresource {
@@ -201,6 +213,17 @@ impl Right {
             && has(&self.resources, &resource)
             && (self.namespaces.is_empty() || has(&self.namespaces, &wanted.namespace))
             && (self.names.is_empty() || self.names.contains(&wanted.name))
+            && self.selecting.iter().all(|term| wanted.fields.contains(term))
+    }
+}
+
+// === impl ResourceAttributes ===
+
+impl ResourceAttributes {
+    /// The terms of a field selector; of one that cannot be read, none.
+    pub(crate) fn terms(selector: &str) -> Vec<String> {
+        let selector = FieldSelector::parse(selector).unwrap_or_default();
+        selector.requirements().iter().map(ToString::to_string).collect()
     }
 }
 
@@ -247,7 +270,7 @@ pub(crate) fn forbidden(user: &User, wanted: &Attributes) -> Status {
         }
         Attributes::Resource(wanted) => wanted,
     };
-    let ResourceAttributes { verb, group, resource, subresource, namespace, name } = wanted;
+    let ResourceAttributes { verb, group, resource, subresource, namespace, name, fields: _ } = wanted;
     let dotted = if group.is_empty() { resource.clone() } else { format!("{resource}.{group}") };
     let object = if name.is_empty() { dotted } else { format!("{dotted} \"{name}\"") };
     let full = if subresource.is_empty() { resource.clone() } else { format!("{resource}/{subresource}") };

@@ -65,6 +65,7 @@ pub(super) fn attributes(parts: &Parts, route: &Route, query: &Query) -> Attribu
         ("DELETE", false) => "deletecollection",
         _ => "",
     };
+    let is_narrowed = target.form == PathForm::Plain && ["list", "watch", "deletecollection"].contains(&verb);
     let named =
         reads::named_by_selector(query).filter(|_| ["list", "watch", "deletecollection"].contains(&verb));
     let own_namespace = (target.gvr.group.is_empty() && &*target.gvr.resource == "namespaces")
@@ -77,5 +78,10 @@ pub(super) fn attributes(parts: &Parts, route: &Route, query: &Query) -> Attribu
         subresource: target.subresource.clone().unwrap_or_default(),
         namespace: target.namespace.clone().or(own_namespace).unwrap_or_default(),
         name: target.name.clone().or(named).unwrap_or_default(),
+        fields: if is_narrowed {
+            ResourceAttributes::terms(query.get("fieldSelector").unwrap_or_default())
+        } else {
+            Vec::new()
+        },
     })
 }

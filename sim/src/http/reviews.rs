@@ -61,6 +61,7 @@ fn may(exchange: &Exchange) -> Result<Node, Status> {
                 subresource: text("subresource"),
                 namespace: text("namespace"),
                 name: text("name"),
+                fields: fields(resource),
             })
         }
         (None, Some(path)) => {
@@ -77,6 +78,11 @@ fn may(exchange: &Exchange) -> Result<Node, Status> {
         ("spec", spec),
         ("status", object([("allowed", Node::from(is_allowed))])),
     ]))
+}
+
+/// The terms of the field selector of a review.
+fn fields(resource: &Node) -> Vec<String> {
+    ResourceAttributes::terms(resource.text_at(&["fieldSelector", "rawSelector"]).unwrap_or_default())
 }
 
 fn not_exactly_one() -> Status {

@@ -141,6 +141,41 @@ async fn au07_rights_that_are_given_count_at_once_and_rights_that_are_taken_with
     until(&bob, &pods, |answer| answer.code == 401).await;
 }
 
+/// A node as kube-apiserver's authorizer for nodes judges it: its own pods by selector, and nothing else of them.
+fn of_node(name: &str) -> User {
+    let own = Right::new(&["list", "watch"], "", &["pods"]).selecting(&format!("spec.nodeName={name}"));
+    User { groups: vec!["system:nodes".to_owned()], ..User::named(&format!("system:node:{name}")).may(own) }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn au05_what_a_selector_allows_is_allowed_with_this_selector_only() {
+    let world = World::start(68).await;
+    for name in ["node-0", "node-1"] {
+        world.sim.with_users(|users| users.set(name, of_node(name)));
+    }
+    let (node, there) = (world.client.with_token("node-0"), world.upstream(0).with_token("node-0"));
+    let own = "/api/v1/pods?resourceVersion=0&fieldSelector=spec.nodeName%3Dnode-0";
+    assert!(node.get(own).await.mirrored().text().contains(r#""nodeName":"node-0""#));
+    node.get("/api/v1/namespaces/team-0/pods?fieldSelector=spec.nodeName=node-0,status.phase=Running&resourceVersion=0")
+        .await
+        .mirrored();
+    node.watch(&format!("{own}&watch=1")).await.mirrored();
+    for path in [
+        "/api/v1/pods?resourceVersion=0&fieldSelector=spec.nodeName%3Dnode-1",
+        "/api/v1/pods?resourceVersion=0&fieldSelector=spec.nodeName%3Dnode-1&watch=1",
+        "/api/v1/pods?resourceVersion=0&fieldSelector=spec.nodeName%21%3Dnode-0",
+        "/api/v1/pods?resourceVersion=0",
+        "/api/v1/pods?resourceVersion=0&watch=1",
+        "/api/v1/watch/pods?resourceVersion=0&fieldSelector=spec.nodeName%3Dnode-0",
+    ] {
+        assert_eq!(passes(&world, &node, &there, path).await, 403, "{path}");
+    }
+    // A yes to one node is none to another, and none to the same for less.
+    let other = world.client.with_token("node-1");
+    assert_eq!(other.get(own).await.code, 403);
+    other.get("/api/v1/pods?resourceVersion=0&fieldSelector=spec.nodeName%3Dnode-1").await.mirrored();
+}
+
 /// Asks until the answer is as wanted.
 async fn until(client: &Client, path: &str, is_so: impl Fn(&Whole) -> bool) {
     let asked = async {
