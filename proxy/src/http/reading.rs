@@ -90,6 +90,10 @@ impl Reading<'_> {
             Target::Collection { namespace, .. } if namespace.is_some() && !is_namespaced => {
                 self.passed(Passed::NotARead)
             }
+            // Upstream knows old watches of one object by its whole name only, where it has a namespace.
+            Target::Collection { namespace: None, name: Some(_), .. } if is_namespaced => {
+                self.passed(Passed::NotARead)
+            }
             Target::Collection { namespace, name, path } => {
                 self.collection(namespace.as_deref(), name.as_deref(), *path).await
             }
