@@ -136,7 +136,6 @@ func (i *Instance) arguments(port int) []string {
 		"--tls-cert-file", file("server.crt"), "--tls-private-key-file", file("server.key"),
 		"--client-ca-file", file("ca.crt"),
 		"--token-auth-file", i.cluster.file("tokens.csv"),
-		"--authorization-mode", "Node,RBAC",
 		"--audit-policy-file", i.cluster.file("audit-policy.json"),
 		"--audit-log-path", i.Audit, "--audit-log-mode", "blocking", "--audit-log-maxsize", auditMegabytes,
 		"--service-account-issuer", "https://localhost",
@@ -150,7 +149,16 @@ func (i *Instance) arguments(port int) []string {
 		"--endpoint-reconciler-type", "none",
 		"--max-requests-inflight", "4000", "--max-mutating-requests-inflight", "2000",
 	}
+	args = append(args, i.cluster.authorization()...)
 	return append(args, i.flags...)
+}
+
+// authorization names the authorizers.
+func (c *Cluster) authorization() []string {
+	if c.options.Authorization == "" {
+		return []string{"--authorization-mode", "Node,RBAC"}
+	}
+	return []string{"--authorization-config", c.file("authorization.yaml")}
 }
 
 func (i *Instance) awaitReady(ctx context.Context) error {
@@ -216,6 +224,10 @@ func (c *Cluster) writeConfiguration() error {
 		WeirToken + `,weir,2,"system:masters"`,
 		BobToken + `,bob,3,"devs"`,
 		ReaderToken + `,reader,4,"readers"`,
+	}
+	tokens = append(tokens, c.options.Callers...)
+	if err := os.WriteFile(c.file("authorization.yaml"), []byte(c.options.Authorization), 0o600); err != nil {
+		return err
 	}
 	if err := os.WriteFile(c.file("tokens.csv"), []byte(strings.Join(tokens, "\n")+"\n"), 0o600); err != nil {
 		return err

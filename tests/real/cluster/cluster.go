@@ -44,6 +44,12 @@ type Options struct {
 	Backup bool
 	// Bare leaves weir out; the caller starts it, with what it wants to be there before.
 	Bare bool
+	// Lone makes one apiserver, which is both A and B, for tests of what no second one can change.
+	Lone bool
+	// Callers are more lines of the apiservers' file of tokens: token,name,uid,"group,…".
+	Callers []string
+	// Authorization is an AuthorizationConfiguration in the place of the authorizers Node and RBAC.
+	Authorization string
 }
 
 // Cluster is a running control plane with weir in front.
@@ -129,10 +135,13 @@ func (c *Cluster) addInstances() error {
 	if c.A, err = c.newInstance("a"); err != nil {
 		return err
 	}
-	if c.B, err = c.newInstance("b"); err != nil {
-		return err
+	c.B, c.Instances = c.A, []*Instance{c.A}
+	if !c.options.Lone {
+		if c.B, err = c.newInstance("b"); err != nil {
+			return err
+		}
+		c.Instances = append(c.Instances, c.B)
 	}
-	c.Instances = []*Instance{c.A, c.B}
 	if c.options.Lagging {
 		if c.A.Store, err = NewRelay(); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -36,6 +37,8 @@ type serving struct {
 	mirrors   []string
 	upstreams []client.Endpoint
 	admin     string // "" for none
+	// kubeconfig is whose identity it has: "" for that of the token Weir.
+	kubeconfig string
 }
 
 // smallest is the topology of a weir beside the main one: a process of each role, and more than one shard.
@@ -62,8 +65,7 @@ func (c *Cluster) StartAs(ctx context.Context, name string, topology Topology, m
 		return c.standIn()
 	}
 	if topology.Shards == 0 {
-		behind := []client.Endpoint{c.A.behindRelay(), c.B.behindRelay()}
-		return c.startServe(ctx, serving{name: name, mirrors: mirrors, upstreams: behind})
+		return c.startServe(ctx, serving{name: name, mirrors: mirrors, upstreams: c.behindRelays()})
 	}
 	fleet, err := c.StartFleet(ctx, name, topology, mirrors)
 	if err != nil {
@@ -76,6 +78,20 @@ func (c *Cluster) StartAs(ctx context.Context, name string, topology Topology, m
 	return w, nil
 }
 
+// StartOwn starts one process of weir whose identity is what a kubeconfig shows.
+func (c *Cluster) StartOwn(ctx context.Context, name, kubeconfig string, mirrors []string) (*Weir, error) {
+	return c.startServe(ctx, serving{name: name, mirrors: mirrors, upstreams: c.behindRelays(), kubeconfig: kubeconfig})
+}
+
+// behindRelays are the instances that weir reads from, as it sees them.
+func (c *Cluster) behindRelays() []client.Endpoint {
+	behind := []client.Endpoint{c.A.behindRelay()}
+	if c.B != c.A {
+		behind = append(behind, c.B.behindRelay())
+	}
+	return behind
+}
+
 // StartMeasured starts one process of weir that reaches the apiservers past the relays, which would be part of every figure,
 // and that tells what it counts.
 func (c *Cluster) StartMeasured(ctx context.Context, name string, mirrors []string) (*Weir, error) {
@@ -84,13 +100,16 @@ func (c *Cluster) StartMeasured(ctx context.Context, name string, mirrors []stri
 		return nil, err
 	}
 	direct := []client.Endpoint{c.A.Direct(), c.B.Direct()}
-	return c.startServe(ctx, serving{name, mirrors, direct, address(port)})
+	return c.startServe(ctx, serving{name: name, mirrors: mirrors, upstreams: direct, admin: address(port)})
 }
 
 func (c *Cluster) startServe(ctx context.Context, s serving) (*Weir, error) {
-	kubeconfig, err := c.WriteKubeconfig(s.name+"-upstream", s.upstreams[0], WeirToken)
-	if err != nil {
-		return nil, err
+	kubeconfig := s.kubeconfig
+	if kubeconfig == "" {
+		var err error
+		if kubeconfig, err = c.WriteKubeconfig(s.name+"-upstream", s.upstreams[0], WeirToken); err != nil {
+			return nil, err
+		}
 	}
 	written := c.file(s.name + "-clients.kubeconfig")
 	args := []string{
@@ -170,6 +189,11 @@ func (w *Weir) close() {
 	if w.Fleet != nil {
 		w.Fleet.Close()
 	}
+}
+
+// WeirCommand is a command of weir that ends by itself.
+func (c *Cluster) WeirCommand(ctx context.Context, args ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, weirBinary(), args...)
 }
 
 func weirBinary() string {
