@@ -1,9 +1,9 @@
-//! Who may do what at the simulated apiserver: bearer tokens, and rights in the manner of RBAC.
+//! Who may do what at the simulated apiserver: bearer tokens, front proxies, and rights in the manner of RBAC.
 //!
 //! A right with no namespaces named holds everywhere and at cluster scope; one with namespaces holds only in them.
 //! Members of `system:masters` may do everything.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use weir_core::Status;
 use weir_core::selector::FieldSelector;
@@ -18,6 +18,8 @@ pub struct User {
     pub uid: String,
     /// The groups, without `system:authenticated`, which everybody with a token is in.
     pub groups: Vec<String>,
+    /// What else is known of them.
+    pub extra: BTreeMap<String, Vec<String>>,
     /// What they may do.
     pub rights: Vec<Right>,
 }
@@ -43,6 +45,7 @@ pub struct Right {
 #[derive(Debug, Clone, Default)]
 pub struct Users {
     by_token: HashMap<String, User>,
+    front_proxies: Vec<Vec<u8>>,
 }
 
 /// What somebody wants to do.
@@ -114,7 +117,8 @@ impl User {
     /// All groups, in the order in which a review shows them.
     pub(crate) fn all_groups(&self) -> Vec<String> {
         let mut groups = self.groups.clone();
-        if !self.is_anonymous() {
+        let is_told = groups.iter().any(|group| group == "system:authenticated");
+        if !self.is_anonymous() && !is_told {
             groups.push("system:authenticated".to_owned());
         }
         groups
@@ -233,6 +237,21 @@ impl Users {
     /// Gives somebody a token, or another user to a token that is there.
     pub fn set(&mut self, token: &str, user: User) {
         self.by_token.insert(token.to_owned(), user);
+    }
+
+    /// Believes whoever shows this certificate, in DER, what they say of the users of their requests.
+    pub fn trust_front_proxy(&mut self, certificate: &[u8]) {
+        self.front_proxies.push(certificate.to_vec());
+    }
+
+    /// Believes no front proxy any more.
+    pub fn distrust_front_proxies(&mut self) {
+        self.front_proxies.clear();
+    }
+
+    /// Whether somebody who shows this certificate is believed.
+    pub(crate) fn is_front_proxy(&self, certificate: &[u8]) -> bool {
+        self.front_proxies.iter().any(|trusted| trusted == certificate)
     }
 
     /// Makes a token worthless.

@@ -1,8 +1,11 @@
 //! Who asks, and what the request is judged as, before anything in it is known to be right: unknown resources and
 //! broken options too.
 //!
+//! A front proxy's word about the user counts before any token, and stands for a user who has a token too: their rights.
+//!
 //! Impersonation is judged by the rights to the request itself (the verb gets a prefix), and only masters have them.
 
+use http::HeaderValue;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use weir_core::Status;
@@ -13,13 +16,17 @@ use super::route::{PathForm, Route};
 use crate::sim::Sim;
 use crate::users::{self, Attributes, ResourceAttributes, User};
 
+/// The certificate, in DER, that a client has shown on its connection; it stands in the extensions of its requests.
+#[derive(Clone, Debug)]
+pub(super) struct Shown(pub(super) Vec<u8>);
+
 /// Who asks, or whom they impersonate.
 ///
 /// # Errors
 /// 401 for a token that nobody has, 400 and 403 for an impersonation that cannot be.
 pub(super) fn who(sim: &Sim, parts: &Parts, wanted: &Attributes) -> Result<User, Status> {
     let header = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
-    let user = sim.who(header(AUTHORIZATION.as_str()));
+    let user = fronted(sim, parts).or_else(|| sim.who(header(AUTHORIZATION.as_str())));
     let user = user.ok_or_else(|| Status::new(401, "Unauthorized", "Unauthorized"))?;
     let values = parts.headers.get_all("impersonate-group").iter();
     let groups: Vec<_> = values.filter_map(|value| value.to_str().ok()).map(str::to_owned).collect();
@@ -35,6 +42,25 @@ pub(super) fn who(sim: &Sim, parts: &Parts, wanted: &Attributes) -> Result<User,
         impersonated.groups = groups;
     }
     Ok(impersonated)
+}
+
+/// The user that a front proxy has named.
+fn fronted(sim: &Sim, parts: &Parts) -> Option<User> {
+    let Shown(certificate) = parts.extensions.get()?;
+    if !sim.with_users(|users| users.is_front_proxy(certificate)) {
+        return None;
+    }
+    let text = |value: &HeaderValue| value.to_str().ok().map(str::to_owned);
+    let first = |name: &str| parts.headers.get(name).and_then(text).filter(|text| !text.is_empty());
+    let name = first("x-remote-user")?;
+    let mut user = sim.with_users(|users| users.named(&name)).unwrap_or_else(|| User::named(&name));
+    user.groups = parts.headers.get_all("x-remote-group").iter().filter_map(text).collect();
+    user.uid = first("x-remote-uid").unwrap_or_default();
+    for (name, value) in &parts.headers {
+        let Some(key) = name.as_str().strip_prefix("x-remote-extra-") else { continue };
+        user.extra.entry(key.replace("%2f", "/")).or_default().extend(text(value));
+    }
+    Some(user)
 }
 
 fn nobody_named(groups: &[String]) -> Status {

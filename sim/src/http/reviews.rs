@@ -10,15 +10,16 @@ use super::route::Target;
 use crate::clock;
 use crate::json::{Node, object};
 use crate::refusal;
-use crate::users::{Attributes, ResourceAttributes};
+use crate::users::{Attributes, ResourceAttributes, User};
 
 const WHO: (&str, &str) = ("authentication.k8s.io", "selfsubjectreviews");
 const MAY: (&str, &str) = ("authorization.k8s.io", "selfsubjectaccessreviews");
+const MAY_THEY: (&str, &str) = ("authorization.k8s.io", "subjectaccessreviews");
 
 /// Whether a path names one of the reviews.
 pub(super) fn is_review(target: &Target) -> bool {
     let named = (&*target.gvr.group, &*target.gvr.resource);
-    &*target.gvr.version == "v1" && [WHO, MAY].contains(&named)
+    &*target.gvr.version == "v1" && [WHO, MAY, MAY_THEY].contains(&named)
 }
 
 /// Answers a review.
@@ -27,7 +28,11 @@ pub(super) fn answer(exchange: &Exchange, target: &Target) -> Answer {
         return Answer::Failure(refusal::method_not_allowed());
     }
     let form = Form::plain(&exchange.parts.headers, &exchange.query);
-    let tree = if &*target.gvr.resource == WHO.1 { Ok(who(exchange)) } else { may(exchange) };
+    let tree = match &*target.gvr.resource {
+        resource if resource == WHO.1 => Ok(who(exchange)),
+        resource if resource == MAY_THEY.1 => may_they(exchange),
+        _ => may(exchange, "SelfSubjectAccessReview", |_| Ok(exchange.user.clone())),
+    };
     tree.map_or_else(Answer::Failure, |tree| Answer::json(201, form.text(&tree)))
 }
 
@@ -39,6 +44,12 @@ fn who(exchange: &Exchange) -> Node {
         info.set("uid", Node::from(user.uid.as_str()));
     }
     info.set("groups", Node::Array(user.all_groups().into_iter().map(Node::from).collect()));
+    if !user.extra.is_empty() {
+        let values =
+            |values: &Vec<String>| Node::Array(values.iter().map(|one| Node::from(one.as_str())).collect());
+        let extra = user.extra.iter().map(|(key, of_key)| (key.clone(), values(of_key)));
+        info.set("extra", Node::Object(extra.collect()));
+    }
     object([
         ("kind", Node::from("SelfSubjectReview")),
         ("apiVersion", Node::from("authentication.k8s.io/v1")),
@@ -47,7 +58,26 @@ fn who(exchange: &Exchange) -> Node {
     ])
 }
 
-fn may(exchange: &Exchange) -> Result<Node, Status> {
+/// Somebody else's rights, by their name and groups.
+fn may_they(exchange: &Exchange) -> Result<Node, Status> {
+    may(exchange, "SubjectAccessReview", |spec| {
+        let texts =
+            |node: &Node| node.elements().iter().filter_map(Node::as_text).map(str::to_owned).collect();
+        let groups: Vec<String> = spec.get("groups").map(texts).unwrap_or_default();
+        let name = spec.text_at(&["user"]).unwrap_or_default();
+        if name.is_empty() && groups.is_empty() {
+            return Err(nobody());
+        }
+        let known = exchange.sim.with_users(|users| users.named(name));
+        Ok(User { groups, ..known.unwrap_or_else(|| User::named(name)) })
+    })
+}
+
+fn may(
+    exchange: &Exchange,
+    kind: &str,
+    of: impl FnOnce(&Node) -> Result<User, Status>,
+) -> Result<Node, Status> {
     let body = Node::parse(&exchange.body).map_err(|error| Status::bad_request(error.to_string()))?;
     let spec = body.get("spec").cloned().unwrap_or_else(Node::object);
     let (resource, path) = (spec.get("resourceAttributes"), spec.get("nonResourceAttributes"));
@@ -70,9 +100,9 @@ fn may(exchange: &Exchange) -> Result<Node, Status> {
         }
         (Some(_), Some(_)) | (None, None) => return Err(not_exactly_one()),
     };
-    let is_allowed = exchange.user.is_allowed(&wanted);
+    let is_allowed = of(&spec)?.is_allowed(&wanted);
     Ok(object([
-        ("kind", Node::from("SelfSubjectAccessReview")),
+        ("kind", Node::from(kind)),
         ("apiVersion", Node::from("authorization.k8s.io/v1")),
         ("metadata", Node::object()),
         ("spec", spec),
@@ -83,6 +113,11 @@ fn may(exchange: &Exchange) -> Result<Node, Status> {
 /// The terms of the field selector of a review.
 fn fields(resource: &Node) -> Vec<String> {
     ResourceAttributes::terms(resource.text_at(&["fieldSelector", "rawSelector"]).unwrap_or_default())
+}
+
+fn nobody() -> Status {
+    let message = ".authorization.k8s.io \"\" is invalid: spec.user: Invalid value: \"\": at least one of user or group must be specified";
+    Status::new(422, "Invalid", message)
 }
 
 fn not_exactly_one() -> Status {

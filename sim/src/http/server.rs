@@ -7,6 +7,8 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use http::Request;
+use hyper::body::Incoming;
 use hyper::rt::Executor;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -19,6 +21,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 use tracing::debug;
 
+use super::access::Shown;
 use super::exchange;
 use crate::fault::InstanceId;
 use crate::sim::Sim;
@@ -130,15 +133,19 @@ impl Server {
             debug!(%error, "nodelay failed");
         }
         match &self.tls {
-            None => self.speak(stream).await,
+            None => self.speak(stream, None).await,
             Some(tls) => match tls.accept(stream).await {
-                Ok(stream) => self.speak(stream).await,
+                Ok(stream) => {
+                    let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+                    let shown = shown.map(|certificate| Shown(certificate.to_vec()));
+                    self.speak(stream, shown).await;
+                }
                 Err(error) => debug!(%error, "tls handshake failed"),
             },
         }
     }
 
-    async fn speak<S>(&self, stream: S)
+    async fn speak<S>(&self, stream: S, shown: Option<Shown>)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -150,7 +157,12 @@ impl Server {
             .initial_stream_window_size(FRAME_BYTES)
             .max_frame_size(FRAME_BYTES);
         let (sim, id) = (&self.sim, self.id);
-        let service = service_fn(|request| exchange::answer(sim.clone(), id, request));
+        let service = service_fn(|mut request: Request<Incoming>| {
+            if let Some(shown) = &shown {
+                request.extensions_mut().insert(shown.clone());
+            }
+            exchange::answer(sim.clone(), id, request)
+        });
         if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
             debug!(error, "connection ended");
         }
