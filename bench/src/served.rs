@@ -8,11 +8,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use tokio::time::Instant;
-use tokio_rustls::TlsAcceptor;
 use weir_core::policy::MirrorPolicy;
 use weir_core::{GroupResource, ResourceVersion, WindowBounds};
-use weir_daemon::tls::ServerTls;
-use weir_daemon::{Lifecycle, Listener, SocketOptions};
+use weir_daemon::Lifecycle;
+use weir_daemon::clients::{ClientPort, ClientTls, ListenerCertificate};
 use weir_proxy::auth::Authorizer;
 use weir_proxy::drain::Drain;
 use weir_proxy::http::answer::Proxy;
@@ -59,13 +58,14 @@ impl Served {
         tokio::time::timeout(LOAD_LIMIT, mirrors.start_named()).await.context("load the mirror")??;
         let state = mirrors.state(&resource()).context("no mirror")?;
         let State::Ready(mirror) = state.borrow().clone() else { bail!("the mirror is not ready") };
-        let listener = Listener::bind((Ipv4Addr::LOCALHOST, 0).into(), SocketOptions::default())?;
-        let (address, tls) = (listener.local_address(), ServerTls::self_made()?);
-        let ca_file = simulated.files.write("weir-ca.pem", &tls.ca_pem.context("a CA of its own")?)?;
+        let tls = ClientTls::new(ListenerCertificate::Loopback, None)?;
+        let port = ClientPort::bind((Ipv4Addr::LOCALHOST, 0).into(), tls.clone())?;
+        let address = port.local_address();
+        let ca_file = simulated.files.write("weir-ca.pem", tls.ca_pem().context("a CA of its own")?)?;
         let passthrough = Passthrough::new(upstream.clone(), lifecycle.clone());
         let proxy = Proxy::new(mirrors, Authorizer::new(upstream), passthrough, Drain::new());
-        let server = Server::new(Arc::new(proxy), TlsAcceptor::from(tls.config), lifecycle.clone());
-        lifecycle.spawn_critical("listener", server.run(listener));
+        let server = Server::new(Arc::new(proxy), lifecycle.clone());
+        lifecycle.spawn_critical("listener", server.run(port));
         let sim = simulated.sim.clone();
         Ok(Self { sim, mirror, address, ca_file, lifecycle, simulated })
     }

@@ -18,6 +18,7 @@ use weir_upstream::{Origin, Upstream, UpstreamOptions};
 use crate::duration;
 use crate::fault::Fault;
 use crate::memory;
+use crate::process::Process;
 
 /// How upstream is reached.
 #[derive(Debug, Args)]
@@ -133,13 +134,13 @@ impl NodesArguments {
 
 impl PeerArguments {
     /// The certificates, followed as the files change; `None` without them.
-    pub(crate) fn tls(self, lifecycle: &Lifecycle) -> Result<Option<PeerTls>, Fault> {
+    pub(crate) fn tls(self, process: &Process) -> Result<Option<PeerTls>, Fault> {
         let Self { peer_ca: Some(ca), peer_cert: Some(certificate), peer_key: Some(key) } = self else {
             return Ok(None);
         };
         let tls = PeerTls::from_files(PeerFiles { ca, certificate, key });
         let tls = tls.map_err(|error| Fault::usage("--peer-ca, --peer-cert, --peer-key", error))?;
-        tls.follow(lifecycle);
+        tls.follow(&process.lifecycle, &process.reloads);
         Ok(Some(tls))
     }
 }

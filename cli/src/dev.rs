@@ -185,8 +185,7 @@ impl DevArguments {
         };
         let mut common = vec!["--kubeconfig".to_owned(), kubeconfig.display().to_string()];
         common.extend(urls.into_iter().flat_map(|url| ["--upstream".to_owned(), url]));
-        let ListenArguments { common: shared, tls_cert, tls_key, listen, drain, proof_limit, .. } =
-            &self.listen;
+        let ListenArguments { common: shared, tls, listen, drain, proof_limit, .. } = &self.listen;
         if !shared.mirror.is_empty() {
             common.extend(["--mirror".to_owned(), shared.mirror.join(",")]);
         }
@@ -198,9 +197,6 @@ impl DevArguments {
         if shared.log_json {
             common.push("--log-json".to_owned());
         }
-        let files = [("--tls-cert", tls_cert), ("--tls-key", tls_key)].into_iter();
-        let files =
-            files.filter_map(|(name, file)| Some([name.to_owned(), file.as_ref()?.display().to_string()]));
         let times = [lasting("--drain", *drain), lasting("--proof-limit", *proof_limit)];
         let tick = self.feeds.tick.iter();
         let of_shards = tick.flat_map(|namespace| ["--tick".to_owned(), namespace.to_string()]).collect();
@@ -210,7 +206,7 @@ impl DevArguments {
             written: written.to_owned(),
             common,
             of_shards,
-            of_proxies: files.chain(times).flatten().collect(),
+            of_proxies: tls.written().into_iter().chain(times.into_iter().flatten()).collect(),
         }
     }
 }

@@ -6,6 +6,7 @@ mod certs;
 mod dev;
 mod duration;
 mod fault;
+mod listener;
 mod memory;
 mod process;
 mod proxy;

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use clap::Args;
 use parking_lot::Mutex;
-use tokio_rustls::TlsAcceptor;
 use weir_daemon::admin::metrics::Metrics;
 use weir_daemon::admin::{Admin, AdminPort};
+use weir_daemon::clients::ClientPort;
+use weir_daemon::followed::Reloads;
 use weir_daemon::readiness::Readiness;
-use weir_daemon::tls::ServerTls;
-use weir_daemon::{Lifecycle, Listener, Signals, SocketOptions, StopCause};
+use weir_daemon::{Lifecycle, Signals, StopCause};
 use weir_proxy::auth::Authorizer;
 use weir_proxy::drain::Drain;
 use weir_proxy::http::answer::Proxy;
@@ -27,6 +27,7 @@ use weir_upstream::Upstream;
 use crate::arguments::CommonArguments;
 use crate::duration;
 use crate::fault::Fault;
+use crate::listener::TlsArguments;
 use crate::memory;
 
 /// How long the tasks of a process may take to end.
@@ -37,18 +38,14 @@ const GRACE_AFTER_DRAIN: Duration = Duration::from_secs(1);
 /// Options of every command that serves clients.
 #[derive(Debug, Args)]
 pub(crate) struct ListenArguments {
-    /// Where to listen; a loopback address until weir authenticates clients itself. Port 0 takes a free one.
+    /// Where to listen; an address of this machine only, unless there is a certificate for clients. Port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:6543")]
     pub(crate) listen: SocketAddr,
     /// Write a kubeconfig for clients: weir's address and CA, and the user of the kubeconfig that weir reads.
     #[arg(long, value_name = "FILE")]
     pub(crate) write_kubeconfig: Option<PathBuf>,
-    /// A certificate chain in PEM; without it weir makes a certificate of its own.
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
-    pub(crate) tls_cert: Option<PathBuf>,
-    /// Its private key in PEM.
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    pub(crate) tls_key: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) tls: TlsArguments,
     /// How long clients may take to leave when weir is told to stop: it says that it is not ready, ends watches spread over this
     /// time, and lets other requests finish. Told a second time it stops at once.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
@@ -68,6 +65,8 @@ pub(crate) struct Process {
     signals: Mutex<Option<Signals>>,
     pub(crate) readiness: Readiness,
     pub(crate) metrics: Metrics,
+    /// What became of certificate files that changed.
+    pub(crate) reloads: Reloads,
     admin: Option<Admin>,
     /// How clients leave, once there can be any.
     clients: OnceLock<(Drain, Duration)>,
@@ -93,13 +92,13 @@ impl ListenArguments {
         (upstream, backing): (Upstream, Backing),
     ) -> Result<SocketAddr, Fault> {
         let lifecycle = &process.lifecycle;
-        let listener = Listener::bind(self.listen, SocketOptions::default())
-            .map_err(|error| Fault::usage("--listen", error))?;
-        let tls = self.tls()?;
-        let address = listener.local_address();
+        let tls = self.tls.tls(process, &upstream)?;
+        let port = ClientPort::bind(self.listen, tls.clone());
+        let port = port.map_err(|error| Fault::usage("--listen", error))?;
+        let address = port.local_address();
         if let Some(path) = &self.write_kubeconfig {
             let server = format!("https://{address}");
-            let written = upstream.export_kubeconfig(&server, tls.ca_pem.as_deref());
+            let written = upstream.export_kubeconfig(&server, tls.ca_pem());
             let text = written.map_err(|error| Fault::usage("--write-kubeconfig", error))?;
             write_atomically(path, &text).map_err(|error| Fault::usage("--write-kubeconfig", error))?;
         }
@@ -122,18 +121,11 @@ impl ListenArguments {
         let (drain, _) = process.clients.get_or_init(|| (Drain::new(), self.drain));
         let proxy = Proxy::new(mirrors, Authorizer::new(upstream), passthrough, drain.clone());
         let proxy = Arc::new(proxy.admitting(admission).limiting(clients));
-        let server = Server::new(proxy, TlsAcceptor::from(tls.config), lifecycle.clone());
-        lifecycle.spawn_critical("listener", server.run(listener));
+        let server = Server::new(proxy, lifecycle.clone()).limited(self.tls.limits());
+        process.metrics.with_registry(|registry| server.register(registry));
+        lifecycle.spawn_critical("listener", server.run(port));
         process.readiness.started();
         Ok(address)
-    }
-
-    fn tls(&self) -> Result<ServerTls, Fault> {
-        match (&self.tls_cert, &self.tls_key) {
-            (Some(certificate), Some(key)) => ServerTls::from_files(certificate, key)
-                .map_err(|error| Fault::usage("--tls-cert, --tls-key", error)),
-            _ => ServerTls::self_made().map_err(|error| Fault::failed("make a certificate", error)),
-        }
     }
 }
 
@@ -163,7 +155,9 @@ impl Process {
             None => None,
         };
         let (signals, clients) = (Mutex::new(Some(signals)), OnceLock::new());
-        Ok(Self { lifecycle, signals, readiness, metrics, admin, clients })
+        let reloads = Reloads::default();
+        metrics.with_registry(|registry| reloads.register(registry));
+        Ok(Self { lifecycle, signals, readiness, metrics, reloads, admin, clients })
     }
 
     /// What a start comes to; `None` if the process is told to stop before.
@@ -196,7 +190,8 @@ impl Process {
 
     /// Runs until a signal, and then until clients have left, or until the end of a task that weir cannot do without.
     pub(crate) async fn run(self) -> Result<(), Fault> {
-        let Self { lifecycle, signals, readiness, metrics: _metrics, admin, clients } = self;
+        let Self { lifecycle, signals, readiness, metrics: _metrics, reloads: _reloads, admin, clients } =
+            self;
         let Some(signals) = signals.into_inner() else { return Ok(()) };
         let grace = if clients.get().is_some() { GRACE_AFTER_DRAIN } else { GRACE };
         let leave = async {

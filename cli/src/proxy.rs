@@ -30,7 +30,7 @@ pub(crate) struct ProxyArguments {
 pub(crate) async fn proxy(arguments: ProxyArguments) -> Result<(), Fault> {
     let ProxyArguments { nodes, peers, upstream, listen } = arguments;
     let process = Process::begin("proxy", &listen.common)?;
-    let tls = peers.tls(&process.lifecycle)?;
+    let tls = peers.tls(&process)?;
     if let Some(role) = tls.as_ref().map(PeerTls::role)
         && role != Caller::Proxy
     {

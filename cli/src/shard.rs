@@ -50,7 +50,7 @@ pub(crate) async fn shard(arguments: ShardArguments) -> Result<(), Fault> {
     let ShardArguments { upstream, feeds, common, .. } = arguments;
     let process = Process::begin("shard", &common)?;
     let lifecycle = process.lifecycle.clone();
-    let tls = peers.tls(&lifecycle)?;
+    let tls = peers.tls(&process)?;
     if let Some(role) = tls.as_ref().map(weir_daemon::peer::PeerTls::role)
         && role != (Caller::Shard { index, count })
     {

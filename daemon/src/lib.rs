@@ -3,7 +3,9 @@
 //! are answered finds it in the proxy.
 
 pub mod admin;
+pub mod clients;
 mod executor;
+pub mod followed;
 pub mod lifecycle;
 pub mod limits;
 pub mod listener;

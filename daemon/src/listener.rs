@@ -1,6 +1,6 @@
-//! The listening socket and the options of what it accepts. For clients it takes loopback addresses only: they are not
-//! authenticated by certificate yet, so the machine is the border. Where weir's own processes meet, certificates let it
-//! take any address; [`PeerPort`](crate::peer::PeerPort) is the way to that.
+//! The listening socket and the options of what it accepts. By itself it takes loopback addresses only. Certificates let it
+//! take any address: those of weir's own processes by [`PeerPort`](crate::peer::PeerPort), and one that clients are shown by
+//! [`ClientPort`](crate::clients::ClientPort).
 //!
 //! The send buffer is small on purpose. The kernel's default lets a client that does not read hold two megabytes of
 //! kernel memory; ten thousand of those are the end of the machine.
@@ -44,8 +44,7 @@ pub struct Listener {
 pub enum ListenError {
     /// The address can be reached from other machines.
     #[error(
-        "cannot listen on {0}: weir takes loopback addresses (127.0.0.1, ::1) only, because it cannot yet \
-         authenticate clients that come from other machines"
+        "cannot listen on {0}: without a certificate for clients, weir takes loopback addresses (127.0.0.1, ::1) only"
     )]
     NotLoopback(SocketAddr),
     /// The address can be reached from other machines, and peers show no certificates.
@@ -182,7 +181,7 @@ mod tests {
         for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0", "[::ffff:192.0.2.1]:0"] {
             let error = Listener::bind(address.parse().unwrap(), SocketOptions::default()).unwrap_err();
             assert!(matches!(error, ListenError::NotLoopback(_)), "{address}");
-            assert!(error.to_string().contains("cannot yet authenticate"), "{error}");
+            assert!(error.to_string().contains("without a certificate"), "{error}");
         }
         let address = SocketAddr::from((Ipv4Addr::new(127, 0, 0, 9), 0));
         assert_ne!(Listener::bind(address, SocketOptions::default()).unwrap().local_address().port(), 0);

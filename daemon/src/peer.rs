@@ -25,4 +25,4 @@ const PING_EVERY: Duration = Duration::from_secs(10);
 const PING_LIMIT: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

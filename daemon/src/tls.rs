@@ -1,4 +1,4 @@
-//! TLS of the listener. There is one crypto provider in the process, [`provider`], and every configuration is built
+//! The base of all TLS here: certificates and keys as files hold them, and a server's configuration that never changes. There is one crypto provider in the process, [`provider`], and every configuration is built
 //! with it by name: rustls would otherwise panic the day a dependency brings a second one.
 //!
 //! Sessions are never resumed: a resumed session keeps the identity of its first handshake, also when the certificate
@@ -15,20 +15,21 @@ use rcgen::{
     KeyUsagePurpose,
 };
 use rustls::{
-    ServerConfig,
+    RootCertStore, ServerConfig,
     crypto::{CryptoProvider, ring},
-    server::NoServerSessionStorage,
+    server::{NoServerSessionStorage, VerifierBuilderError},
+    sign::CertifiedKey,
 };
 use rustls_pki_types::{
     CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer,
     pem::{self, PemObject},
 };
 
-/// The names that a self-made certificate is good for; the listener takes loopback addresses only.
+/// The names that every self-made certificate is good for.
 const SELF_MADE_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 /// HTTP/2 first; HTTP/1.1 for upgrades and old clients.
-const ALPN: [&[u8]; 2] = [b"h2", b"http/1.1"];
+pub(crate) const ALPN: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
 /// What a listener needs to speak TLS.
 #[derive(Clone, Debug)]
@@ -37,6 +38,14 @@ pub struct ServerTls {
     pub config: Arc<ServerConfig>,
     /// The CA that clients must trust, when the certificate was made here.
     pub ca_pem: Option<String>,
+}
+
+/// A certificate that was made here.
+pub(crate) struct SelfMade {
+    pub(crate) chain: Vec<CertificateDer<'static>>,
+    pub(crate) key: PrivateKeyDer<'static>,
+    /// The CA that whoever connects must trust.
+    pub(crate) ca_pem: String,
 }
 
 /// Why there is no TLS configuration.
@@ -60,6 +69,18 @@ pub enum TlsError {
     /// Certificate and key are no pair, or of a kind that is not supported.
     #[error("certificate and key cannot be used")]
     Pair(#[source] rustls::Error),
+    /// One of a CA's certificates is none.
+    #[error("cannot trust what is in {path:?}")]
+    Authority {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: rustls::Error,
+    },
+    /// The CA is of no use for verifying.
+    #[error("cannot verify clients with this CA")]
+    Verifier(#[from] VerifierBuilderError),
     /// No certificate could be made.
     #[error("cannot make a certificate")]
     Make(#[from] rcgen::Error),
@@ -88,17 +109,44 @@ impl ServerTls {
 
     /// With a certificate for localhost, of a CA that exists for this one certificate: its key is forgotten here.
     pub fn self_made() -> Result<Self, TlsError> {
+        let SelfMade { chain, key, ca_pem } = SelfMade::new(&[])?;
+        Ok(Self { config: server_config(chain, key)?, ca_pem: Some(ca_pem) })
+    }
+}
+
+// === impl SelfMade ===
+
+impl SelfMade {
+    /// For localhost and for more names.
+    pub(crate) fn new(names: &[String]) -> Result<Self, TlsError> {
         let ca_key = KeyPair::generate()?;
         let ca_params = ca_params("weir local CA");
         let ca = ca_params.self_signed(&ca_key)?;
         let leaf_key = KeyPair::generate()?;
         let usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        let leaf =
-            leaf_params(&SELF_MADE_NAMES, usages)?.signed_by(&leaf_key, &Issuer::new(ca_params, ca_key))?;
-        let key = PrivatePkcs8KeyDer::from(leaf_key.serialize_der());
-        let config = server_config(vec![leaf.der().clone()], key.into())?;
-        Ok(Self { config, ca_pem: Some(ca.pem()) })
+        let names: Vec<&str> = SELF_MADE_NAMES.into_iter().chain(names.iter().map(String::as_str)).collect();
+        let leaf = leaf_params(&names, usages)?.signed_by(&leaf_key, &Issuer::new(ca_params, ca_key))?;
+        let key = PrivatePkcs8KeyDer::from(leaf_key.serialize_der()).into();
+        Ok(Self { chain: vec![leaf.der().clone()], key, ca_pem: ca.pem() })
     }
+}
+
+/// A certificate with its key, of a chain and a key as files hold them. They are a pair.
+pub fn certified_key(
+    (certificate, chain): (&Path, &[u8]),
+    (key_file, key): (&Path, &[u8]),
+) -> Result<CertifiedKey, TlsError> {
+    let (chain, key) = (certificates(certificate, chain)?, private_key(key_file, key)?);
+    CertifiedKey::from_der(chain, key, &provider()).map_err(TlsError::Pair)
+}
+
+/// The CAs in what was read from a file.
+pub(crate) fn authorities(path: &Path, pem: &[u8]) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for ca in certificates(path, pem)? {
+        roots.add(ca).map_err(|source| TlsError::Authority { path: path.to_owned(), source })?;
+    }
+    Ok(roots)
 }
 
 /// The certificates in what was read from a file; at least one.

@@ -3,18 +3,23 @@
 //!
 //! [`authorize`]: Authorizer::authorize
 
+pub mod certificate;
 mod decisions;
 mod review;
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::header::AUTHORIZATION;
-use http::{HeaderMap, HeaderValue};
-use tracing::debug;
+use http::request::Parts;
+use http::{HeaderValue, StatusCode};
+use tracing::{debug, warn};
 use weir_core::fnv1a64;
 use weir_core::request_info::RequestInfo;
-use weir_upstream::{Affinity, ForwardError, Upstream};
+use weir_upstream::{Affinity, ForwardError, ReviewAnswer, Upstream};
 
+use self::certificate::CertificateUser;
 pub use self::decisions::DecisionLimits;
 use self::decisions::{Decisions, Reviewed};
 use self::review::{ResourceAttributes, Review};
@@ -26,8 +31,8 @@ pub struct Permit(());
 /// Why there is no permit. In every case upstream is to answer the request itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoPermit {
-    /// No bearer token: anonymous, or known by something that weir does not judge.
-    #[error("no bearer token")]
+    /// No bearer token and no certificate: anonymous, or known by something that weir does not judge.
+    #[error("no credential")]
     NoToken,
     /// The caller asks as somebody else, which upstream judges by rules of its own.
     #[error("impersonation")]
@@ -62,9 +67,13 @@ impl Authorizer {
     }
 
     /// Whether the caller may do what the request asks, as upstream would decide it. Anything but a plain yes is no.
-    pub async fn authorize(&self, headers: &HeaderMap, info: &RequestInfo) -> Result<Permit, NoPermit> {
+    pub async fn authorize(&self, parts: &Parts, info: &RequestInfo) -> Result<Permit, NoPermit> {
+        let headers = &parts.headers;
         if headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
             return Err(NoPermit::Impersonation);
+        }
+        if let Some(user) = parts.extensions.get::<Arc<CertificateUser>>() {
+            return self.authorize_user(user, info).await;
         }
         let token = headers.get(AUTHORIZATION).ok_or(NoPermit::NoToken)?;
         let is_bearer =
@@ -72,30 +81,57 @@ impl Authorizer {
         if !is_bearer || token.len() == 7 {
             return Err(NoPermit::NoToken);
         }
-        let question = self.decisions.question(&(token.as_bytes(), ResourceAttributes::of(info)));
-        match self.decisions.decide(question, || self.review(token, info).boxed()).await {
-            Reviewed::Allowed => Ok(Permit(())),
-            Reviewed::Denied => Err(NoPermit::Denied),
-            Reviewed::Undecided | Reviewed::Unreachable => Err(NoPermit::Undecided),
+        let question = self.decisions.question(&("token", token.as_bytes(), ResourceAttributes::of(info)));
+        permit(self.decisions.decide(question, || self.review(token, info).boxed()).await)
+    }
+
+    /// Whether a user may whom weir has verified. Upstream is asked in weir's name.
+    async fn authorize_user(&self, user: &CertificateUser, info: &RequestInfo) -> Result<Permit, NoPermit> {
+        let attributes = ResourceAttributes::of(info);
+        let question = self.decisions.question(&("user", user, attributes));
+        let review = || self.review_user(user, user.review(&attributes).to_string()).boxed();
+        permit(self.decisions.decide(question, review).await)
+    }
+
+    async fn review_user(&self, user: &CertificateUser, review: String) -> Reviewed {
+        let answer = self.upstream.review_subject(review.into(), user.affinity()).await;
+        if let Ok(answer) = &answer
+            && [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&answer.status)
+        {
+            warn!(status = %answer.status, "weir may not create subjectaccessreviews, so nothing is answered to users with certificates");
+            return Reviewed::Undecided;
         }
+        judge(answer)
     }
 
     /// Asks now.
     async fn review(&self, token: &HeaderValue, info: &RequestInfo) -> Reviewed {
         let Ok(body) = serde_json::to_vec(&Review::of(info)) else { return Reviewed::Undecided };
-        let answer = match self.upstream.review(token, Bytes::from(body), affinity(token)).await {
-            Ok(answer) => answer,
-            Err(error) => {
-                debug!(error = &error as &dyn std::error::Error, "no answer to an access review");
-                return match error {
-                    ForwardError::Malformed(_) | ForwardError::Answer(_) => Reviewed::Undecided,
-                    ForwardError::Unreachable(_) | ForwardError::Broken(_) | ForwardError::Timeout => {
-                        Reviewed::Unreachable
-                    }
-                };
+        judge(self.upstream.review(token, Bytes::from(body), affinity(token)).await)
+    }
+}
+
+fn permit(reviewed: Reviewed) -> Result<Permit, NoPermit> {
+    match reviewed {
+        Reviewed::Allowed => Ok(Permit(())),
+        Reviewed::Denied => Err(NoPermit::Denied),
+        Reviewed::Undecided | Reviewed::Unreachable => Err(NoPermit::Undecided),
+    }
+}
+
+/// What an answer means.
+fn judge(answer: Result<ReviewAnswer, ForwardError>) -> Reviewed {
+    match answer {
+        Ok(answer) => review::judge(&answer),
+        Err(error) => {
+            debug!(error = &error as &dyn std::error::Error, "no answer to an access review");
+            match error {
+                ForwardError::Malformed(_) | ForwardError::Answer(_) => Reviewed::Undecided,
+                ForwardError::Unreachable(_) | ForwardError::Broken(_) | ForwardError::Timeout => {
+                    Reviewed::Unreachable
+                }
             }
-        };
-        review::judge(&answer)
+        }
     }
 }
 

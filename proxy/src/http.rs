@@ -4,6 +4,7 @@
 pub mod answer;
 pub mod body;
 pub mod clients;
+pub mod entrance;
 pub mod fail;
 pub mod fresh;
 pub mod gate;

@@ -1,6 +1,6 @@
 //! What weir does not serve itself, as upstream serves it: method, raw path and query, headers, bodies and trailers as they
-//! are, in both directions at once, with the credentials of the client and none of weir's. Nothing is collected, nothing
-//! is limited in time.
+//! are, in both directions at once, with the credentials of the client and none of weir's, or under the name that the client's
+//! certificate has. Nothing is collected, nothing is limited in time.
 //!
 //! What is not passed on, whoever asks: a shard selector (an upstream that does not know it would answer with everything,
 //! or delete everything), identity headers of a front proxy, and a request that has been here before.
@@ -27,6 +27,7 @@ use weir_upstream::{Affinity, ForwardError, RequestBody, Upstream};
 
 use self::headers::Via;
 pub use self::{body::PassedBody, passed::Passed};
+use crate::auth::certificate::CertificateUser;
 use crate::drain::Drain;
 
 /// The header that says who answered.
@@ -116,6 +117,9 @@ impl Passthrough {
     pub async fn read_for(&self, client: &Parts, path: &str) -> Result<Response<PassedBody>, Status> {
         let mut parts = Request::new(()).into_parts().0;
         parts.uri = path.parse().map_err(|_| Status::bad_request("the request has no path"))?;
+        if let Some(user) = client.extensions.get::<Arc<CertificateUser>>() {
+            parts.extensions.insert(user.clone());
+        }
         for name in [header::AUTHORIZATION, header::USER_AGENT, header::VIA] {
             let values = client.headers.get_all(&name).into_iter().cloned();
             for value in values {
@@ -142,7 +146,11 @@ impl Passthrough {
     async fn exchange(&self, request: Request<RequestBody>) -> Result<Response<PassedBody>, Status> {
         let is_read = request.method() == Method::GET || request.method() == Method::HEAD;
         let affinity = self.affinity(&request);
-        let answer = self.upstream.forward(self.outgoing(request), affinity).await;
+        let (request, user) = self.outgoing(request);
+        let answer = match user {
+            Some(user) => self.upstream.forward_as(user.remote(), request, affinity).await,
+            None => self.upstream.forward(request, affinity).await,
+        };
         let mut response = answer.map_err(|error| unanswered(&error, is_read))?;
         headers::remove_hop_by_hop(response.headers_mut());
         Ok(response.map(PassedBody::from))
@@ -152,10 +160,13 @@ impl Passthrough {
         let client = hyper::upgrade::on(&mut request);
         let protocol = request.headers().get(header::UPGRADE).cloned();
         let affinity = self.affinity(&request);
-        let mut request = self.outgoing(request.map(|body| body.map_err(Into::into).boxed_unsync()));
+        let (mut request, user) = self.outgoing(request.map(|body| body.map_err(Into::into).boxed_unsync()));
         headers::set_upgrade(request.headers_mut(), protocol);
         // It asks for a tunnel, so sending it twice may start something twice, whatever its method.
-        let answer = self.upstream.upgrade(request, affinity).await;
+        let answer = match user {
+            Some(user) => self.upstream.upgrade_as(user.remote(), request, affinity).await,
+            None => self.upstream.upgrade(request, affinity).await,
+        };
         let mut response = answer.map_err(|error| unanswered(&error, false))?;
         let is_tunnel = response.status() == StatusCode::SWITCHING_PROTOCOLS;
         let protocol = response.headers().get(header::UPGRADE).cloned();
@@ -171,21 +182,29 @@ impl Passthrough {
         Ok(response.map(PassedBody::from))
     }
 
-    fn outgoing(&self, mut request: Request<RequestBody>) -> Request<RequestBody> {
+    /// The request as it goes on, and whose it is if weir has verified that.
+    fn outgoing(
+        &self,
+        mut request: Request<RequestBody>,
+    ) -> (Request<RequestBody>, Option<Arc<CertificateUser>>) {
         let version = request.version();
         headers::remove_hop_by_hop(request.headers_mut());
         headers::remove_foreign_identity(request.headers_mut());
         // The client has been told to go on by the time its body is read here.
         request.headers_mut().remove(header::EXPECT);
         self.via.mark(version, request.headers_mut());
+        let user = request.extensions_mut().remove();
         request.extensions_mut().clear();
-        request
+        (request, user)
     }
 
     /// One client stays on one instance, also where it has many connections.
     fn affinity<B>(&self, request: &Request<B>) -> Affinity {
         if let Some(affinity) = request.extensions().get::<Affinity>() {
             return *affinity;
+        }
+        if let Some(user) = request.extensions().get::<Arc<CertificateUser>>() {
+            return user.affinity();
         }
         let name = |name| request.headers().get(name).map(HeaderValue::as_bytes);
         Affinity(self.hasher.hash_one((name(header::AUTHORIZATION), name(header::USER_AGENT))))

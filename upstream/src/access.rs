@@ -1,9 +1,10 @@
 //! What weir shows to upstream: TLS configurations and headers, made by kube from the configuration, and made again when
-//! upstream says 401 or when they are known to change on disk. There are two sorts of TLS configuration, and only one
-//! holds weir's client certificate: a request of somebody else on the other sort can never be taken for weir's.
+//! upstream says 401 or when they are known to change on disk. There are three sorts of TLS configuration, and only one
+//! holds weir's client certificate: a request of somebody else on another sort can never be taken for weir's. The third holds
+//! the certificate of the front proxy, if weir is one.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -19,6 +20,7 @@ use tracing::{info, warn};
 
 use crate::{
     error::{BoxError, LoadError},
+    front::FrontProxy,
     kubeconfig::Origin,
 };
 
@@ -39,6 +41,10 @@ pub(crate) enum Identity {
     Bare,
     /// Nobody's, and HTTP/1.1 only, for upgrades.
     BareHttp1,
+    /// The front proxy's.
+    Front,
+    /// The front proxy's, and HTTP/1.1 only.
+    FrontHttp1,
 }
 
 /// The current credentials and the way to newer ones.
@@ -49,6 +55,7 @@ pub(crate) struct Access {
     /// One permit: one renewal at a time.
     renewing: Semaphore,
     renewed: Mutex<Option<Instant>>,
+    front: OnceLock<FrontProxy>,
 }
 
 /// One reading of the credentials.
@@ -70,6 +77,23 @@ pub(crate) struct ShownHeaders {
     pub(crate) headers: HeaderMap,
 }
 
+// === impl Identity ===
+
+impl Identity {
+    /// The same where only HTTP/1.1 will do.
+    pub(crate) fn over_http1(self) -> Self {
+        match self {
+            Self::Bare | Self::BareHttp1 => Self::BareHttp1,
+            Self::Front | Self::FrontHttp1 => Self::FrontHttp1,
+            Self::Own => Self::Own,
+        }
+    }
+
+    pub(crate) fn is_front(self) -> bool {
+        matches!(self, Self::Front | Self::FrontHttp1)
+    }
+}
+
 // === impl Access ===
 
 impl Access {
@@ -81,16 +105,33 @@ impl Access {
             current: ArcSwap::from_pointee(credentials),
             renewing: Semaphore::new(1),
             renewed: Mutex::new(None),
+            front: OnceLock::new(),
         })
     }
 
     pub(crate) fn tls(&self, identity: Identity) -> Arc<ClientConfig> {
         let current = self.current.load();
-        Arc::clone(match identity {
-            Identity::Own => &current.own,
-            Identity::Bare => &current.bare,
-            Identity::BareHttp1 => &current.bare_http1,
-        })
+        // Without a front proxy there is nothing to show, and upstream takes the connection for nobody's.
+        let front = |bare: &Arc<ClientConfig>| match self.front() {
+            Some(front) => front.shown_with(bare),
+            None => Arc::clone(bare),
+        };
+        match identity {
+            Identity::Own => Arc::clone(&current.own),
+            Identity::Bare => Arc::clone(&current.bare),
+            Identity::BareHttp1 => Arc::clone(&current.bare_http1),
+            Identity::Front => front(&current.bare),
+            Identity::FrontHttp1 => front(&current.bare_http1),
+        }
+    }
+
+    pub(crate) fn front(&self) -> Option<&FrontProxy> {
+        self.front.get()
+    }
+
+    /// The first one stays.
+    pub(crate) fn set_front(&self, front: FrontProxy) {
+        let _ = self.front.set(front);
     }
 
     pub(crate) fn user(&self) -> AuthInfo {

@@ -114,6 +114,19 @@ pub enum ConnectError {
         /// The instance.
         instance: String,
     },
+    /// It does not take weir's certificate for that of a front proxy, or weir is none.
+    #[error("weir is no front proxy to {instance}")]
+    NotFrontProxy {
+        /// The instance.
+        instance: String,
+    },
+    /// There are no credentials to show.
+    #[error("no credentials")]
+    Credentials {
+        /// Why not.
+        #[source]
+        source: BoxError,
+    },
     /// There is none to connect to.
     #[error("there is no instance")]
     NoInstance,
@@ -200,6 +213,7 @@ impl ConnectError {
             | Self::NoInstance => FailureKind::Connect,
             Self::Tls { .. } => FailureKind::Tls,
             Self::Timeout { .. } => FailureKind::Timeout,
+            Self::NotFrontProxy { .. } | Self::Credentials { .. } => FailureKind::Credentials,
         }
     }
 }
@@ -222,6 +236,10 @@ impl SendError {
 // === impl ForwardError ===
 
 impl ForwardError {
+    pub(crate) fn no_front_proxy() -> Self {
+        Self::Unreachable(ConnectError::NotFrontProxy { instance: "upstream".to_owned() })
+    }
+
     /// What kind of failure this is.
     pub fn kind(&self) -> FailureKind {
         match self {

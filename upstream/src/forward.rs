@@ -20,22 +20,24 @@ use tracing::debug;
 use crate::{
     connection::Role,
     error::{BoxError, ConnectError, ForwardError},
+    front::{FrontProxy, Whose},
     instance::Instance,
     passing::{Passing, Repeat},
     pool::Ticket,
+    strangers::Party,
     upstream::Upstream,
     wire::Lost,
 };
 
 /// Bounds an access review as a whole: a client waits for it.
-const REVIEW_LIMIT: Duration = Duration::from_secs(10);
+pub(crate) const REVIEW_LIMIT: Duration = Duration::from_secs(10);
 
 /// A review echoes its request and adds a sentence.
-const REVIEW_BYTES: usize = 1 << 20;
+pub(crate) const REVIEW_BYTES: usize = 1 << 20;
 
 /// How long the first question waits for the head of its answer. Reviews are answered within milliseconds, and the
 /// second goes over another connection.
-const REVIEW_PATIENCE: Duration = Duration::from_secs(3);
+pub(crate) const REVIEW_PATIENCE: Duration = Duration::from_secs(3);
 
 const REVIEW_PATH: PathAndQuery =
     PathAndQuery::from_static("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews");
@@ -74,10 +76,19 @@ impl Upstream {
         request: Request<RequestBody>,
         affinity: Affinity,
     ) -> Result<Response<ForwardedBody>, ForwardError> {
+        self.forward_over(Whose::Callers, request, affinity).await
+    }
+
+    pub(crate) async fn forward_over(
+        &self,
+        whose: Whose,
+        request: Request<RequestBody>,
+        affinity: Affinity,
+    ) -> Result<Response<ForwardedBody>, ForwardError> {
         let is_read = request.method() == Method::GET || request.method() == Method::HEAD;
         let may_repeat = is_read && request.body().is_end_stream();
         let repeat = if may_repeat { Repeat::Once { patience: None } } else { Repeat::Never };
-        self.exchange(request, repeat, affinity).await
+        self.exchange_over(whose, (request, repeat), affinity).await
     }
 
     /// Passes on a request that asks for an upgrade, over an HTTP/1.1 connection of its own. Only a 101 has an upgrade:
@@ -85,14 +96,26 @@ impl Upstream {
     /// is never sent twice.
     pub async fn upgrade(
         &self,
+        request: Request<RequestBody>,
+        affinity: Affinity,
+    ) -> Result<Response<ForwardedBody>, ForwardError> {
+        self.upgrade_over(Whose::Callers, request, affinity).await
+    }
+
+    pub(crate) async fn upgrade_over(
+        &self,
+        whose: Whose,
         mut request: Request<RequestBody>,
         affinity: Affinity,
     ) -> Result<Response<ForwardedBody>, ForwardError> {
         let path = path_of(&request);
-        let party = self.refused().party(request.headers());
+        let party = match whose {
+            Whose::Callers => self.refused().party(request.headers()),
+            Whose::Front | Whose::Own => Party::Known,
+        };
         let mut last = None;
         for instance in self.order(affinity) {
-            let mut ticket = match instance.pool.single(&instance, party).await {
+            let mut ticket = match whose.pool(&instance).single(&instance, party).await {
                 Ok(ticket) => ticket,
                 Err(error) => {
                     note(&instance, &error);
@@ -101,6 +124,7 @@ impl Upstream {
                 }
             };
             ticket.wire().address(&instance, &path, &mut request)?;
+            whose.check(request.headers(), self.access().front().map(FrontProxy::headers));
             return match ticket.wire().send(request).await {
                 Ok(response) => Ok(ForwardedBody::wrap(response, ticket)),
                 Err(Lost::Unsent(error) | Lost::Refused(error) | Lost::Sent(error)) => {
@@ -132,7 +156,7 @@ impl Upstream {
         // A review changes nothing, so it may be asked twice.
         let repeat = Repeat::Once { patience: Some(REVIEW_PATIENCE) };
         let asked = async {
-            let answer = self.exchange(request.map(full), repeat, affinity).await?;
+            let answer = self.exchange_over(Whose::Callers, (request.map(full), repeat), affinity).await?;
             let status = answer.status();
             let body = Limited::new(answer.into_body(), REVIEW_BYTES);
             let body = body.collect().await.map_err(ForwardError::Answer)?.to_bytes();
@@ -141,13 +165,13 @@ impl Upstream {
         tokio::time::timeout(REVIEW_LIMIT, asked).await.map_err(|_| ForwardError::Timeout)?
     }
 
-    async fn exchange(
+    pub(crate) async fn exchange_over(
         &self,
-        request: Request<RequestBody>,
-        repeat: Repeat,
+        whose: Whose,
+        (request, repeat): (Request<RequestBody>, Repeat),
         affinity: Affinity,
     ) -> Result<Response<ForwardedBody>, ForwardError> {
-        Passing::new(request, repeat, self.refused()).through(&self.order(affinity)).await
+        Passing::new(request, repeat, self.refused()).over(whose).through(&self.order(affinity)).await
     }
 }
 

@@ -12,7 +12,7 @@ use tracing::{info, warn};
 use weir_daemon::Lifecycle;
 
 use crate::{
-    access::Access,
+    access::{Access, Identity},
     addresses::Target,
     connection::{Connection, Role},
     error::ConnectError,
@@ -28,7 +28,12 @@ pub struct Instance {
     pub(crate) target: Target,
     pub(crate) access: Arc<Access>,
     pub(crate) lifecycle: Lifecycle,
+    /// Connections for requests that say themselves whose they are.
     pub(crate) pool: Pool,
+    /// Those of the front proxy.
+    pub(crate) front: Pool,
+    /// Those for questions of weir's own.
+    pub(crate) own: Pool,
     health: Mutex<Health>,
 }
 
@@ -43,7 +48,9 @@ struct Health {
 
 impl Instance {
     pub(crate) fn new(target: Target, access: Arc<Access>, lifecycle: Lifecycle) -> Self {
-        Self { target, access, lifecycle, pool: Pool::default(), health: Mutex::default() }
+        let pool = |identity| Pool::new(identity);
+        let (front, own) = (pool(Identity::Front), pool(Identity::Own));
+        Self { target, access, lifecycle, pool: pool(Identity::Bare), front, own, health: Mutex::default() }
     }
 
     /// How people call it: host and port.

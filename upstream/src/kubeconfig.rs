@@ -35,9 +35,10 @@ pub enum Origin {
 /// Why no kubeconfig can be written.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// Clients would have to show a certificate to weir, and weir cannot pass it on.
+    /// Clients would have to show a certificate to weir, which is no front proxy and cannot pass it on.
     #[error(
-        "the user of the kubeconfig has a client certificate, which weir cannot forward: use one with a token"
+        "the user of the kubeconfig has a client certificate, which weir cannot forward unless it is a front proxy: \
+         use one with a token"
     )]
     ClientCertificate,
     /// It cannot be written down.

@@ -10,6 +10,7 @@ use hyper::body::Incoming;
 use crate::{
     error::{ConnectError, ForwardError},
     forward::{ForwardedBody, RequestBody, note},
+    front::{FrontProxy, Whose},
     instance::Instance,
     pool::Ticket,
     rewind::Rewind,
@@ -48,6 +49,7 @@ pub(crate) struct Passing<'a> {
     is_repeated: bool,
     refusals: usize,
     refused: &'a Refused,
+    whose: Whose,
 }
 
 /// Why an attempt, or all attempts at one instance, came to nothing.
@@ -76,7 +78,13 @@ impl<'a> Passing<'a> {
             is_repeated: false,
             refusals: 0,
             refused,
+            whose: Whose::Callers,
         }
+    }
+
+    /// The same over these connections.
+    pub(crate) fn over(self, whose: Whose) -> Self {
+        Self { whose, ..self }
     }
 
     /// The first instance comes a second time at the end: a read that was lost on the only instance gets another chance
@@ -152,17 +160,21 @@ impl<'a> Passing<'a> {
     }
 
     async fn ticket(&self, instance: &Arc<Instance>, stale: usize) -> Result<Ticket, ConnectError> {
-        let party = self.party();
+        let (party, pool) = (self.party(), self.whose.pool(instance));
         let ticket = if stale + 1 < STALE_TRIES {
-            instance.pool.ticket(instance, party).await
+            pool.ticket(instance, party).await
         } else {
-            instance.pool.dial(instance, party).await
+            pool.dial(instance, party).await
         };
         ticket.inspect_err(|error| note(instance, error))
     }
 
+    /// Whoever weir has verified is no stranger, and neither is weir.
     fn party(&self) -> Party {
-        self.refused.party(&self.headers)
+        match self.whose {
+            Whose::Callers => self.refused.party(&self.headers),
+            Whose::Front | Whose::Own => Party::Known,
+        }
     }
 
     fn attempt(&self, instance: &Instance, wire: &Wire) -> Result<Request<RequestBody>, Failed> {
@@ -171,6 +183,7 @@ impl<'a> Passing<'a> {
         *request.method_mut() = self.method.clone();
         *request.headers_mut() = self.headers.clone();
         wire.address(instance, &self.path, &mut request).map_err(|error| Failed::Final(error.into()))?;
+        self.whose.check(request.headers(), instance.access.front().map(FrontProxy::headers));
         Ok(request)
     }
 

@@ -21,6 +21,7 @@ use crate::{
     access::Identity,
     error::ConnectError,
     forward::RequestBody,
+    front,
     instance::Instance,
     strangers::Party,
     wire::{self, Http2, Purpose, Windows, Wire},
@@ -56,6 +57,7 @@ pub(crate) struct Pool {
 /// The connections of one party.
 #[derive(Debug)]
 struct Side {
+    identity: Identity,
     kept: Arc<Mutex<Kept>>,
     /// One permit: a burst of requests shares the connection that the first of them opens.
     dialling: Semaphore,
@@ -108,19 +110,15 @@ struct Place {
     kept: Arc<Mutex<Kept>>,
 }
 
-const UPGRADE: Purpose = Purpose { identity: Identity::BareHttp1, windows: SHARED };
-
-const POOLED: Purpose = Purpose { identity: Identity::Bare, windows: SHARED };
-
 // === impl Pool ===
 
-impl Default for Pool {
-    fn default() -> Self {
-        Self { known: Side::new(MAX_UNDER_WAY), strangers: Side::new(MAX_STRANGERS) }
-    }
-}
-
 impl Pool {
+    /// No connections yet; what they show is this identity's.
+    pub(crate) fn new(identity: Identity) -> Self {
+        let side = |max_under_way| Side::new(identity, max_under_way);
+        Self { known: side(MAX_UNDER_WAY), strangers: side(MAX_STRANGERS) }
+    }
+
     /// A connection with room, opened if need be.
     pub(crate) async fn ticket(&self, instance: &Instance, party: Party) -> Result<Ticket, ConnectError> {
         self.side(party).ticket(instance).await
@@ -135,8 +133,9 @@ impl Pool {
 
     /// A connection for one request that hopes for an upgrade: HTTP/1.1 whatever the others speak, and never kept.
     pub(crate) async fn single(&self, instance: &Instance, party: Party) -> Result<Ticket, ConnectError> {
-        let room = self.side(party).room(instance)?;
-        let wire = wire::open(instance, UPGRADE).await?;
+        let side = self.side(party);
+        let room = side.room(instance)?;
+        let wire = side.wire(instance, side.identity.over_http1()).await?;
         Ok(Ticket { wire, kept: None, place: None, _room: room })
     }
 
@@ -157,8 +156,9 @@ impl Pool {
 // === impl Side ===
 
 impl Side {
-    fn new(max_under_way: usize) -> Self {
+    fn new(identity: Identity, max_under_way: usize) -> Self {
         Self {
+            identity,
             kept: Arc::default(),
             dialling: Semaphore::new(1),
             room: Arc::new(Semaphore::new(max_under_way)),
@@ -191,8 +191,17 @@ impl Side {
         room.map_err(|_| ConnectError::Full { instance: instance.name().to_owned() })
     }
 
+    /// A new connection. As the front proxy's it is used once it is proved to be one.
+    async fn wire(&self, instance: &Instance, identity: Identity) -> Result<Wire, ConnectError> {
+        let mut wire = wire::open(instance, Purpose { identity, windows: SHARED }).await?;
+        if identity.is_front() {
+            front::prove(instance, &mut wire).await?;
+        }
+        Ok(wire)
+    }
+
     async fn open(&self, instance: &Instance) -> Result<Free, ConnectError> {
-        let wire = wire::open(instance, POOLED).await?;
+        let wire = self.wire(instance, self.identity).await?;
         let mut kept = lock(&self.kept);
         kept.is_http1 = matches!(wire, Wire::Http1(_));
         Ok(match wire {

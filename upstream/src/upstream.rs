@@ -19,6 +19,7 @@ use crate::{
     forward::Affinity,
     instance::Instance,
     kubeconfig::{self, ExportError, Origin},
+    pool::Pool,
     strangers::Refused,
 };
 
@@ -90,10 +91,15 @@ impl Upstream {
 
     /// A kubeconfig for clients of weir at `server`: the user of weir's own, and `ca_pem` to trust.
     pub fn export_kubeconfig(&self, server: &str, ca_pem: Option<&str>) -> Result<String, ExportError> {
-        if self.has_client_certificate() {
+        if self.has_client_certificate() && !self.is_front_proxy() {
             return Err(ExportError::ClientCertificate);
         }
         kubeconfig::export(server, ca_pem, self.0.access.user())
+    }
+
+    /// What weir shows.
+    pub(crate) fn access(&self) -> &Access {
+        &self.0.access
     }
 
     /// The credentials that upstream does not know.
@@ -143,7 +149,7 @@ impl Upstream {
             stop.cancelled().await;
             let Some(shared) = Weak::upgrade(&shared) else { return };
             for instance in shared.instances.load().iter() {
-                instance.pool.close();
+                [&instance.pool, &instance.front, &instance.own].into_iter().for_each(Pool::close);
             }
         });
     }

@@ -244,6 +244,14 @@ impl Wire {
         }
     }
 
+    /// Waits until it takes the next request, once the answer before it has been read.
+    pub(crate) async fn ready(&mut self) -> Result<(), hyper::Error> {
+        match self {
+            Self::Http2(_) => Ok(()),
+            Self::Http1(sender) => sender.ready().await,
+        }
+    }
+
     /// Sends an addressed request.
     pub(crate) async fn send(&mut self, request: Request<RequestBody>) -> Result<Response<Incoming>, Lost> {
         match self {

@@ -92,7 +92,8 @@ fn help_names_every_command_and_option() {
         "--mirror",
         "--write-kubeconfig",
         "--tick",
-        "--tls-cert",
+        "--tls-cert-file",
+        "--tls-self-signed",
     ];
     for word in options {
         assert!(text.contains(word), "{word} in {text}");
@@ -120,7 +121,16 @@ fn wrong_flags_are_named() {
         (&["serve", "--shards", "0"], "--shards"),
         (&["serve", "--shards", "257"], "--shards"),
         (&["serve", "--upstream", "http://[nonsense"], "--upstream"),
-        (&["serve", "--tls-cert", "a.crt"], "--tls-key"),
+        (&["serve", "--tls-cert-file", "a.crt"], "--tls-private-key-file"),
+        (&["serve", "--tls-private-key-file", "a.key"], "--tls-cert-file"),
+        (
+            &["serve", "--tls-cert-file", "a", "--tls-private-key-file", "b", "--tls-self-signed"],
+            "--tls-self-signed",
+        ),
+        (&["serve", "--max-connections", "0"], "--max-connections"),
+        (&["serve", "--client-ca-file", "ca"], "--proxy-client-cert-file"),
+        (&["serve", "--proxy-client-cert-file", "a", "--proxy-client-key-file", "b"], "--client-ca-file"),
+        (&["serve", "--requestheader-username-headers", "X User"], "--requestheader-username-headers"),
         (&["serve", "--kubeconfig", "a", "--in-cluster"], "--in-cluster"),
         (&["serve", "--drain", "30"], "--drain"),
         (&["serve", "--tick", "A/b"], "--tick"),
@@ -172,9 +182,8 @@ fn a_place_to_listen_or_a_certificate_that_cannot_be_had_is_named() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     refused(&["serve", "--kubeconfig", &from, "--listen", &address], &["--listen", &address]);
-    let none =
-        ["--listen", "127.0.0.1:0", "--tls-cert", "/nonexistent/a.crt", "--tls-key", "/nonexistent/a.key"];
-    refused(&serve(&none), &["/nonexistent/a.crt"]);
+    let files = ["--tls-cert-file", "/nonexistent/a.crt", "--tls-private-key-file", "/nonexistent/a.key"];
+    refused(&serve(&[&["--listen", "127.0.0.1:0"][..], &files].concat()), &["/nonexistent/a.crt"]);
     let unwritable = ["--listen", "127.0.0.1:0", "--write-kubeconfig", "/nonexistent/there"];
     refused(&serve(&unwritable), &["--write-kubeconfig"]);
 }

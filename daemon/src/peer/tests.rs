@@ -43,7 +43,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 /// A directory of its own, gone in the end.
-pub(super) struct Directory(PathBuf);
+pub(crate) struct Directory(PathBuf);
 
 /// Notes who asks for windows. A subscription is silent until the process stops, a list does not even end then.
 #[derive(Clone)]
@@ -61,7 +61,7 @@ struct Node {
 // === impl Directory ===
 
 impl Directory {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("weir-peer-{}-{number}", std::process::id()));
@@ -69,7 +69,7 @@ impl Directory {
         Self(path)
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 

@@ -4,7 +4,7 @@
 //! The files are read again when they change. A connection keeps what it began with, so a certificate that is replaced cuts
 //! nobody off, and one that is withdrawn neither: to end what it has opened, processes must be restarted.
 
-use std::{error::Error, io, path::PathBuf, sync::Arc, time::Duration};
+use std::{io, path::PathBuf, sync::Arc};
 
 use rustls::{
     ClientConfig, RootCertStore, ServerConfig,
@@ -13,19 +13,17 @@ use rustls::{
     version::TLS13,
 };
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use tokio::{net::TcpStream, sync::watch};
+use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
-use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
 
 use super::caller::{Caller, CallerError, SHARD};
+#[cfg(test)]
+use crate::followed::Follower;
 use crate::{
     Lifecycle,
-    tls::{TlsError, certificates, private_key, provider, unread},
+    followed::{Contents, Files, Followed, Reloads},
+    tls::{TlsError, authorities, certificates, private_key, provider},
 };
-
-/// How often the files are looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 const ALPN: &[u8] = b"h2";
 
@@ -42,42 +40,13 @@ pub struct PeerFiles {
 
 /// What a process needs to prove itself to its peers and to know them. Clones are the same.
 #[derive(Clone)]
-pub struct PeerTls(Arc<Shared>);
-
-struct Shared {
-    files: PeerFiles,
-    current: watch::Sender<Arc<Loaded>>,
-}
+pub struct PeerTls(Followed<Loaded, PeerTlsError>);
 
 /// What the files make when they are good.
-struct Loaded {
-    contents: Contents,
+pub(super) struct Loaded {
     role: Caller,
     acceptor: TlsAcceptor,
     connector: TlsConnector,
-}
-
-#[derive(Clone, PartialEq, Eq)]
-struct Contents {
-    ca: Vec<u8>,
-    certificate: Vec<u8>,
-    key: Vec<u8>,
-}
-
-/// Looks at the files, and remembers what it has complained about.
-pub(super) struct Follower {
-    tls: PeerTls,
-    last: Last,
-}
-
-/// What the last look found.
-enum Last {
-    /// What is in use.
-    Fine,
-    /// Something that could not be read.
-    Unreadable,
-    /// Something that could not be used.
-    Broken(Contents),
 }
 
 /// Why there is no TLS for peers.
@@ -86,15 +55,6 @@ pub enum PeerTlsError {
     /// A file cannot be read, or does not hold what it should.
     #[error("cannot load certificates of peers")]
     Files(#[from] TlsError),
-    /// One of the CA's certificates is none.
-    #[error("cannot trust what is in {path:?}")]
-    Authority {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        #[source]
-        source: rustls::Error,
-    },
     /// The CA is of no use for verifying.
     #[error("cannot verify peers with this CA")]
     Verifier(#[from] VerifierBuilderError),
@@ -128,11 +88,9 @@ pub(super) enum AcceptError {
 impl PeerTls {
     /// With what is in these files now. [`PeerTls::follow`] keeps it up to date.
     pub fn from_files(files: PeerFiles) -> Result<Self, PeerTlsError> {
-        let read = |path: &PathBuf| std::fs::read(path).map_err(|source| unread(path, source));
-        let contents =
-            Contents { ca: read(&files.ca)?, certificate: read(&files.certificate)?, key: read(&files.key)? };
-        let loaded = Loaded::build(&files, contents)?;
-        Ok(Self(Arc::new(Shared { files, current: watch::Sender::new(Arc::new(loaded)) })))
+        let PeerFiles { ca, certificate, key } = files.clone();
+        let followed = Files { name: "peers", paths: vec![ca, certificate, key] };
+        Ok(Self(Followed::read(followed, move |contents| Loaded::build(&files, contents))?))
     }
 
     /// What this process is to its peers.
@@ -140,11 +98,14 @@ impl PeerTls {
         self.loaded().role
     }
 
-    /// Spawns the task that reads the files again when they have changed. It ends when the process stops. What cannot be
-    /// used is warned of once, and the old goes on.
-    pub fn follow(&self, lifecycle: &Lifecycle) {
-        let follower = Follower::new(self.clone());
-        lifecycle.spawn("peer certificates", follower.run(lifecycle.token().clone()));
+    /// Spawns the task that reads the files again when they have changed, until the process stops.
+    pub fn follow(&self, lifecycle: &Lifecycle, reloads: &Reloads) {
+        self.0.follow(lifecycle, reloads);
+    }
+
+    #[cfg(test)]
+    pub(super) fn follower(&self) -> Follower<Loaded, PeerTlsError> {
+        self.0.follower(&Reloads::default())
     }
 
     /// The handshake with somebody who has connected.
@@ -175,93 +136,22 @@ impl PeerTls {
     }
 
     fn loaded(&self) -> Arc<Loaded> {
-        Arc::clone(&self.0.current.borrow())
+        self.0.current()
     }
 }
 
 // === impl Loaded ===
 
 impl Loaded {
-    fn build(files: &PeerFiles, contents: Contents) -> Result<Self, PeerTlsError> {
-        let mut roots = RootCertStore::empty();
-        for ca in certificates(&files.ca, &contents.ca)? {
-            roots.add(ca).map_err(|source| PeerTlsError::Authority { path: files.ca.clone(), source })?;
-        }
-        let roots = Arc::new(roots);
-        let chain = certificates(&files.certificate, &contents.certificate)?;
+    fn build(files: &PeerFiles, contents: &Contents) -> Result<Self, PeerTlsError> {
+        let roots = Arc::new(authorities(&files.ca, contents.of(&files.ca))?);
+        let chain = certificates(&files.certificate, contents.of(&files.certificate))?;
         let role = Caller::of_chain(&chain)
             .map_err(|source| PeerTlsError::Role { path: files.certificate.clone(), source })?;
-        let key = private_key(&files.key, &contents.key)?;
+        let key = private_key(&files.key, contents.of(&files.key))?;
         let server = server_config(Arc::clone(&roots), chain.clone(), key.clone_key())?;
         let client = client_config(roots, chain, key)?;
-        Ok(Self { contents, role, acceptor: Arc::new(server).into(), connector: Arc::new(client).into() })
-    }
-}
-
-// === impl Follower ===
-
-impl Follower {
-    pub(super) fn new(tls: PeerTls) -> Self {
-        Self { tls, last: Last::Fine }
-    }
-
-    async fn run(mut self, stop: CancellationToken) {
-        loop {
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => return,
-                () = tokio::time::sleep(LOOK_EVERY) => {}
-            }
-            self.look().await;
-        }
-    }
-
-    /// Reads the files, and takes what is new in them if it can be used.
-    pub(super) async fn look(&mut self) {
-        let Shared { files, current } = &*self.tls.0;
-        let contents = match Contents::read(files).await {
-            Ok(contents) => contents,
-            Err(error) => {
-                if !matches!(self.last, Last::Unreadable) {
-                    let error: &dyn Error = &error;
-                    warn!(error, "certificates of peers cannot be read, the old ones go on");
-                }
-                self.last = Last::Unreadable;
-                return;
-            }
-        };
-        if contents == current.borrow().contents {
-            self.last = Last::Fine;
-            return;
-        }
-        if matches!(&self.last, Last::Broken(broken) if *broken == contents) {
-            return;
-        }
-        match Loaded::build(files, contents.clone()) {
-            Ok(loaded) => {
-                info!(role = %loaded.role, "new certificates of peers are in use");
-                current.send_replace(Arc::new(loaded));
-                self.last = Last::Fine;
-            }
-            Err(error) => {
-                let error: &dyn Error = &error;
-                warn!(error, "new certificates of peers cannot be used, the old ones go on");
-                self.last = Last::Broken(contents);
-            }
-        }
-    }
-}
-
-// === impl Contents ===
-
-impl Contents {
-    async fn read(files: &PeerFiles) -> Result<Self, TlsError> {
-        let read = async |path: &PathBuf| tokio::fs::read(path).await.map_err(|source| unread(path, source));
-        Ok(Self {
-            ca: read(&files.ca).await?,
-            certificate: read(&files.certificate).await?,
-            key: read(&files.key).await?,
-        })
+        Ok(Self { role, acceptor: Arc::new(server).into(), connector: Arc::new(client).into() })
     }
 }
 

@@ -21,7 +21,7 @@ use super::gate::{Gate, Size};
 use super::passed_watch::{self, Framing};
 use super::reading::{Others, Outcome, Reading};
 use super::request::{ReadRequest, Target, shards_unserved};
-use crate::auth::{Authorizer, NoPermit};
+use crate::auth::{Authorizer, NoPermit, certificate};
 use crate::drain::Drain;
 use crate::mirror::Mirror;
 use crate::mirror::registry::{Mirrors, State};
@@ -83,8 +83,12 @@ impl Proxy {
 
     /// The answer to a request.
     pub async fn answer(&self, request: Request<Incoming>) -> Response<ProxyBody> {
-        let (parts, body) = request.into_parts();
-        match self.decide(&parts).await {
+        let (mut parts, body) = request.into_parts();
+        let outcome = match certificate::identify(&mut parts) {
+            Ok(()) => self.decide(&parts).await,
+            Err(status) => refused(&parts, &status),
+        };
+        match outcome {
             Outcome::Answer(mut response) => {
                 let id = parts.headers.get(AUDIT_ID).cloned().unwrap_or_else(audit_id);
                 response.headers_mut().insert(AUDIT_ID, id);
@@ -136,7 +140,7 @@ impl Proxy {
             return Ok(Outcome::Pass(Passed::Freshness, None));
         }
         self.clients.admit(parts, request)?;
-        let permit = match self.authorizer.authorize(&parts.headers, &request.info).await {
+        let permit = match self.authorizer.authorize(parts, &request.info).await {
             Ok(permit) => permit,
             Err(reason) => return Ok(Outcome::Pass(pass_of(reason), None)),
         };
@@ -215,10 +219,8 @@ impl Proxy {
 
     /// Upstream's own refusal to a caller without rights. A request that upstream would answer is not answered here.
     async fn refusal(&self, mut parts: Parts, body: Incoming) -> Response<ProxyBody> {
-        let busy = fail::outcome(
-            &parts,
-            &fail::busy("shardSelector needs a bearer token that weir can have judged"),
-        );
+        let busy =
+            fail::outcome(&parts, &fail::busy("shardSelector needs a credential that weir can have judged"));
         let pairs = parts.uri.query().unwrap_or_default().split('&').filter(|pair| !names_shards(pair));
         let query = pairs.collect::<Vec<_>>().join("&");
         let Ok(uri) = format!("{}?{query}", parts.uri.path()).parse::<Uri>() else { return busy };

@@ -32,6 +32,7 @@ use self::metrics::ClientMetrics;
 use super::body::ProxyBody;
 use super::reading::Outcome;
 use super::request::{ReadRequest, Target};
+use crate::auth::certificate::CertificateUser;
 use crate::passthrough::Passed;
 
 /// Clients that are remembered. 10,000 accounts × ~120 bytes ≈ 1.2 MB. Beyond it those that cost nothing for longest are
@@ -132,6 +133,9 @@ impl Clients {
 
     /// A client's name here: who has a credential is known by it, from wherever it comes; who has none, by where it comes from.
     fn client(&self, parts: &Parts) -> u64 {
+        if let Some(user) = parts.extensions.get::<Arc<CertificateUser>>() {
+            return self.0.keys.hash_one(user);
+        }
         match parts.headers.get(AUTHORIZATION) {
             Some(credential) => self.0.keys.hash_one((true, credential.as_bytes())),
             None => {

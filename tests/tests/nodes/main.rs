@@ -24,9 +24,11 @@ mod views;
 #[cfg(test)]
 #[path = "../simulated"]
 mod scenarios {
+    pub(crate) mod certificates;
     pub(crate) mod checks;
     pub(crate) mod client;
     pub(crate) mod ending;
+    pub(crate) mod entrance;
     pub(crate) mod faults;
     pub(crate) mod forms;
     pub(crate) mod fresh;

@@ -13,6 +13,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::TokioIo;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, ServerName};
@@ -58,6 +59,7 @@ pub(crate) struct Client {
     server: Server,
     protocol: Protocol,
     windows: Windows,
+    certificate: Option<Arc<CertifiedKey>>,
     headers: HeaderMap,
     tasks: Lifecycle,
     open: Arc<Mutex<Open>>,
@@ -96,10 +98,15 @@ impl Server {
         Self { address, roots: Arc::new(roots) }
     }
 
-    async fn connect(&self, protocol: Protocol) -> TlsStream<TcpStream> {
+    async fn connect(&self, protocol: Protocol, shown: Option<&Arc<CertifiedKey>>) -> TlsStream<TcpStream> {
         let builder = ClientConfig::builder_with_provider(weir_daemon::tls::provider());
         let builder = builder.with_safe_default_protocol_versions().unwrap();
-        let mut config = builder.with_root_certificates(self.roots.clone()).with_no_client_auth();
+        let builder = builder.with_root_certificates(self.roots.clone());
+        let mut config = match shown {
+            None => builder.with_no_client_auth(),
+            // Whatever the server hints at: clients may show what it does not trust.
+            Some(shown) => builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(shown.clone()))),
+        };
         config.alpn_protocols = vec![match protocol {
             Protocol::Http1 => b"http/1.1".to_vec(),
             Protocol::Http2 => b"h2".to_vec(),
@@ -121,7 +128,7 @@ impl Client {
         headers.insert("accept", "application/json".parse().unwrap());
         headers.insert("authorization", format!("Bearer {token}").parse().unwrap());
         let open = Arc::default();
-        Self { server, protocol: Protocol::Http2, windows: WIDE, headers, tasks, open }
+        Self { server, protocol: Protocol::Http2, windows: WIDE, certificate: None, headers, tasks, open }
     }
 
     /// The same on a connection of its own.
@@ -154,6 +161,21 @@ impl Client {
         let mut client = self.clone();
         client.headers.insert(name, value.parse().unwrap());
         client
+    }
+
+    /// Where it connects to.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.server.address
+    }
+
+    /// A connection on which nothing has been said.
+    pub(crate) async fn connect(&self, protocol: Protocol) -> TlsStream<TcpStream> {
+        self.server.connect(protocol, self.certificate.as_ref()).await
+    }
+
+    /// The same with a certificate, on a connection of its own.
+    pub(crate) fn showing(&self, certificate: Arc<CertifiedKey>) -> Self {
+        Self { certificate: Some(certificate), ..self.alone() }
     }
 
     /// GET, to the end of the body.
@@ -221,7 +243,7 @@ impl Client {
     }
 
     async fn http1(&self) -> http1::SendRequest<Full<Bytes>> {
-        let stream = self.server.connect(self.protocol).await;
+        let stream = self.connect(self.protocol).await;
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
         self.carry(async move { drop(connection.await) });
         sender
@@ -231,7 +253,7 @@ impl Client {
         if let Some(sender) = self.open.lock().unwrap().shared.clone().filter(|sender| !sender.is_closed()) {
             return sender;
         }
-        let stream = self.server.connect(self.protocol).await;
+        let stream = self.connect(self.protocol).await;
         let executor = TaskExecutor::new(self.tasks.clone(), "test client stream");
         let mut builder = http2::Builder::new(executor);
         builder.initial_stream_window_size(self.windows.stream);

@@ -4,11 +4,15 @@
 //! Time is real, so nothing here waits for a time to pass where it can wait for something to happen.
 
 #[cfg(test)]
+mod certificates;
+#[cfg(test)]
 mod checks;
 #[cfg(test)]
 mod client;
 #[cfg(test)]
 mod ending;
+#[cfg(test)]
+mod entrance;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]

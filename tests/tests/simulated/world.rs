@@ -6,22 +6,25 @@
 mod changes;
 mod cluster;
 mod memory;
+mod pki;
 mod requests;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use prometheus_client::registry::Registry;
 use tokio::time::{Instant, interval, timeout};
-use tokio_rustls::TlsAcceptor;
 use weir_core::policy::MirrorPolicy;
 use weir_core::{GroupResource, ResourceVersion, WindowBounds};
-use weir_daemon::tls::ServerTls;
-use weir_daemon::{Lifecycle, Listener, SocketOptions, StopCause};
+use weir_daemon::clients::{ClientPort, ClientTls, ListenerCertificate};
+use weir_daemon::followed::Reloads;
+use weir_daemon::{Lifecycle, StopCause};
 use weir_proxy::auth::Authorizer;
 use weir_proxy::drain::Drain;
 use weir_proxy::http::answer::Proxy;
 use weir_proxy::http::clients::{ClientLimits, Clients};
-use weir_proxy::http::server::Server as ProxyServer;
+use weir_proxy::http::entrance::EntranceLimits;
+use weir_proxy::http::server::{HEAD_LIMIT, Server as ProxyServer};
 use weir_proxy::mirror::Mirror;
 use weir_proxy::mirror::check::CHECK_EVERY;
 use weir_proxy::mirror::proofs::PROOF_LIMIT;
@@ -33,6 +36,7 @@ use weir_sim::{Churn, ChurnShape, ClusterConfig, RequestLine, Right, Sim, SimCon
 use weir_upstream::{Origin, Upstream, UpstreamOptions};
 
 use self::cluster::{Directory, Instance};
+pub(crate) use self::pki::Pki;
 use crate::client::{Client, LIMIT, Server, Whole};
 use crate::fleet::{Fleet, Wanted};
 use crate::truth::Collection;
@@ -57,6 +61,12 @@ pub(crate) struct Settings {
     pub(crate) ticks_in: Option<&'static str>,
     /// What a client may cost.
     pub(crate) limits: ClientLimits,
+    /// How many connections there may be.
+    pub(crate) entrance: EntranceLimits,
+    /// How long a client is waited for that asks for nothing.
+    pub(crate) heads_within: Duration,
+    /// Whether clients may show certificates, and weir is a front proxy.
+    pub(crate) has_certificates: bool,
     /// Done to the simulation before weir reads from it.
     pub(crate) before: fn(&Sim),
 }
@@ -71,10 +81,13 @@ pub(crate) struct World {
     pub(crate) tasks: Lifecycle,
     /// What clients have cost.
     pub(crate) clients: Clients,
+    /// What operators see of the server.
+    pub(crate) registry: Registry,
     /// What is refused for want of memory.
     admission: Admission,
     churn: Arc<Mutex<Churn>>,
     is_stopped: bool,
+    pki: Pki,
     requests: Mutex<Vec<RequestLine>>,
     instances: Vec<Instance>,
     _directory: Directory,
@@ -108,6 +121,9 @@ impl Settings {
             proof_limit: PROOF_LIMIT,
             ticks_in: None,
             limits: ClientLimits::default(),
+            entrance: EntranceLimits::default(),
+            heads_within: HEAD_LIMIT,
+            has_certificates: false,
             before: |_| {},
         }
     }
@@ -120,6 +136,19 @@ impl Settings {
     /// Where feeds tick.
     pub(crate) fn tick(&self) -> Option<TickNamespace> {
         self.ticks_in.map(|namespace| namespace.parse().unwrap())
+    }
+
+    /// The proxy behind a free port.
+    fn listen(&self, proxy: Proxy, lifecycle: &Lifecycle, (pki, registry): (&Pki, &mut Registry)) -> Server {
+        let client_ca = self.has_certificates.then(|| pki.client_ca());
+        let tls = ClientTls::new(ListenerCertificate::Loopback, client_ca).unwrap();
+        let port = ClientPort::bind("127.0.0.1:0".parse().unwrap(), tls.clone()).unwrap();
+        let server = Server::new(port.local_address(), tls.ca_pem().unwrap());
+        let proxy = ProxyServer::new(Arc::new(proxy), lifecycle.clone());
+        let proxy = proxy.limited(self.entrance).heads_within(self.heads_within);
+        proxy.register(registry);
+        lifecycle.spawn_critical("listener", proxy.run(port));
+        server
     }
 
     /// Mirrors that keep five events.
@@ -156,12 +185,16 @@ impl World {
         let churn = sim.with(|cluster| Churn::fill(cluster, seed, settings.shape));
         (settings.before)(&sim);
         let directory = Directory::new();
-        let instances = cluster::serve(&sim, &directory).await;
+        let pki = Pki::new(&directory.0);
+        let instances = cluster::serve(&sim, (&directory, &pki)).await;
         let lifecycle = Lifecycle::new();
         let origin = Origin::Kubeconfig { path: Some(directory.0.join("kubeconfig")), context: None };
         let urls = instances.iter().map(|one| format!("https://{}", one.server.address).parse().unwrap());
         let options = UpstreamOptions { origin, urls: urls.collect() };
         let upstream = Upstream::load(options.clone(), &lifecycle).await.unwrap();
+        if settings.has_certificates {
+            upstream.be_front_proxy(pki.front_proxy(), &lifecycle, &Reloads::default()).unwrap();
+        }
         let (fleet, backing) = Fleet::start(&settings, &options, &lifecycle).await;
         let of_mirrors = (settings.policy(), backing);
         let mirrors = Mirrors::new(upstream.clone(), lifecycle.clone(), of_mirrors).idle_for(settings.idle);
@@ -169,7 +202,11 @@ impl World {
         let mirrors = Arc::new(mirrors);
         timeout(LIMIT, mirrors.start_named()).await.expect("mirrors ready in time").unwrap();
         let (admission, clients) = (Admission::default(), Clients::new(settings.limits));
-        let server = weir((&mirrors, &admission, &clients), upstream, &lifecycle);
+        let mut registry = Registry::default();
+        let passthrough = Passthrough::new(upstream.clone(), lifecycle.clone());
+        let proxy = Proxy::new(mirrors.clone(), Authorizer::new(upstream), passthrough, Drain::new());
+        let proxy = proxy.admitting(admission.clone()).limiting(clients.clone());
+        let server = settings.listen(proxy, &lifecycle, (&pki, &mut registry));
         let tasks = Lifecycle::new();
         let client = Client::new(server, ADMIN, tasks.clone());
         let (churn, requests) = (Arc::new(Mutex::new(churn)), Mutex::default());
@@ -181,13 +218,20 @@ impl World {
             fleet,
             tasks,
             clients,
+            registry,
             admission,
             churn,
             is_stopped: false,
+            pki,
             requests,
             instances,
             _directory: directory,
         }
+    }
+
+    /// Certificates.
+    pub(crate) fn pki(&self) -> &Pki {
+        &self.pki
     }
 
     /// A client of one instance, past weir.
@@ -275,21 +319,4 @@ impl Drop for World {
         self.fleet.check();
         assert!(!is_stopped || std::thread::panicking(), "a task of weir's panicked or ended");
     }
-}
-
-/// The proxy behind a free port.
-fn weir(
-    (mirrors, admission, clients): (&Arc<Mirrors>, &Admission, &Clients),
-    upstream: Upstream,
-    lifecycle: &Lifecycle,
-) -> Server {
-    let tls = ServerTls::self_made().unwrap();
-    let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), SocketOptions::default()).unwrap();
-    let server = Server::new(listener.local_address(), &tls.ca_pem.unwrap());
-    let passthrough = Passthrough::new(upstream.clone(), lifecycle.clone());
-    let proxy = Proxy::new(mirrors.clone(), Authorizer::new(upstream), passthrough, Drain::new());
-    let proxy = Arc::new(proxy.admitting(admission.clone()).limiting(clients.clone()));
-    let proxy = ProxyServer::new(proxy, TlsAcceptor::from(tls.config), lifecycle.clone());
-    lifecycle.spawn_critical("listener", proxy.run(listener));
-    server
 }

@@ -6,7 +6,8 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use super::*;
 use crate::{
-    peer::{DialError, PeerTlsError, tls::Follower},
+    followed::Reloads,
+    peer::{DialError, PeerTlsError},
     tls::TlsError,
 };
 
@@ -52,10 +53,10 @@ async fn new_certificates_are_for_new_connections_and_open_ones_stay() {
 
     at_node.put(new.pem(), &new.shard(0, 1).unwrap());
     at_proxy.put(new.pem(), &new.shard(1, 2).unwrap());
-    Follower::new(node_tls).look().await;
+    node_tls.follower().look().await;
     let one_sided = within(dialer.connect(&node.address())).await.err();
     assert!(matches!(one_sided, Some(DialError::Handshake { .. })), "{one_sided:?}");
-    Follower::new(proxy_tls).look().await;
+    proxy_tls.follower().look().await;
     let reopened = within(dialer.connect(&node.address())).await.unwrap();
     within(ask(&reopened)).await.unwrap();
     within(ask(&opened)).await.unwrap();
@@ -86,7 +87,7 @@ async fn what_cannot_be_used_is_warned_of_once_and_the_old_goes_on() {
     let good = ca.proxy().unwrap();
     let files = directory.put(ca.pem(), &good);
     let tls = PeerTls::from_files(files.clone()).unwrap();
-    let mut follower = Follower::new(tls.clone());
+    let mut follower = tls.follower();
     let mut look_twice = async |warnings: usize, why: &str| {
         follower.look().await;
         follower.look().await;
@@ -119,7 +120,7 @@ async fn the_files_are_followed_until_the_process_stops() {
     let directory = Directory::new();
     let tls = PeerTls::from_files(directory.put(ca.pem(), &ca.proxy().unwrap())).unwrap();
     let life = Lifecycle::new();
-    tls.follow(&life);
+    tls.follow(&life, &Reloads::default());
     directory.put(ca.pem(), &ca.shard(0, 2).unwrap());
     let followed = async {
         while tls.role() == Caller::Proxy {
@@ -146,7 +147,7 @@ fn a_process_does_not_begin_with_what_its_peers_would_refuse() {
     fs::write(&files.ca, "").unwrap();
     assert!(matches!(load(&files), PeerTlsError::Files(TlsError::NoCertificate { .. })));
     fs::write(&files.ca, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").unwrap();
-    assert!(matches!(load(&files), PeerTlsError::Authority { .. }));
+    assert!(matches!(load(&files), PeerTlsError::Files(TlsError::Authority { .. })));
     fs::remove_file(&files.ca).unwrap();
     assert!(matches!(load(&files), PeerTlsError::Files(TlsError::Read { .. })));
 }

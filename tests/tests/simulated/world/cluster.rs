@@ -5,10 +5,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use weir_core::GroupVersionResource;
-use weir_daemon::tls::ServerTls;
+use weir_daemon::clients::{ClientTls, ListenerCertificate};
 use weir_sim::{Cluster, Handle, Listen, Node, Op, ResourceInfo, Scope, Sim};
 
-use super::ADMIN;
+use super::{ADMIN, Pki};
 use crate::client::Server;
 
 /// One instance; its handle is gone when it has died.
@@ -32,12 +32,13 @@ pub(super) fn define_gauges(cluster: &mut Cluster) {
 }
 
 /// The instances of the simulation, and the kubeconfig by which weir finds them.
-pub(super) async fn serve(sim: &Sim, directory: &Directory) -> Vec<Instance> {
-    let tls = ServerTls::self_made().unwrap();
-    let ca_pem = tls.ca_pem.unwrap();
+pub(super) async fn serve(sim: &Sim, (directory, pki): (&Directory, &Pki)) -> Vec<Instance> {
+    let tls = ClientTls::new(ListenerCertificate::Loopback, Some(pki.proxy_ca())).unwrap();
+    let ca_pem = tls.ca_pem().unwrap().to_owned();
+    sim.with_users(|users| users.trust_front_proxy(&pki.front));
     let mut instances = Vec::new();
     for index in 0..sim.read(Cluster::instances) {
-        let listen = Listen { listener: None, tls: Some(tls.config.clone()) };
+        let listen = Listen { listener: None, tls: Some(tls.config()) };
         let handle = sim.serve(index, listen).await.unwrap();
         let server = Server::new(handle.addr(), &ca_pem);
         instances.push(Instance { handle: Mutex::new(Some(handle)), server });

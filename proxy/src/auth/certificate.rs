@@ -1,0 +1,228 @@
+//! Callers whom weir has verified itself, by their client certificates, as kube-apiserver reads them: the common name is the
+//! user, the organizations are the groups. Upstream takes weir's word for them.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use http::HeaderMap;
+use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
+use http::request::Parts;
+use serde::Serialize;
+use serde_json::{Value, json};
+use weir_core::{Status, fnv1a64};
+use weir_daemon::clients::{ClientCertificate, Holder, Presented};
+use weir_upstream::{Affinity, NotCarried, RemoteUser};
+
+/// Object identifiers of attributes, as DER writes them.
+const COMMON_NAME: &[u8] = &[0x55, 4, 3];
+const ORGANIZATION: &[u8] = &[0x55, 4, 10];
+/// 1.3.6.1.4.1.57683.2, which Kubernetes has for the uid of a user.
+const UID: &[u8] = &[0x2b, 6, 1, 4, 1, 0x83, 0xc2, 0x53, 2];
+
+const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
+const ANONYMOUS: &str = "system:anonymous";
+const AUTHENTICATED: &str = "system:authenticated";
+const UNAUTHENTICATED: &str = "system:unauthenticated";
+/// How a browser shows a token where it can set no header.
+const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
+
+/// A caller with a certificate. It stands in the extensions of each of their requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateUser {
+    certificate: Arc<ClientCertificate>,
+    name: String,
+    groups: Vec<String>,
+    uid: Option<String>,
+    remote: RemoteUser,
+}
+
+/// Why a verified certificate makes nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NobodyError {
+    /// It has several uids, or an empty one.
+    #[error("the certificate has no one uid")]
+    Uid,
+    /// It names a user or a group whom upstream would take for others.
+    #[error(transparent)]
+    NotCarried(#[from] NotCarried),
+}
+
+/// Finds out who makes a request by what their connection has shown. A certificate wins over a token, which then goes no
+/// further; one that is not trusted counts for nothing where there is a token, and is refused where there is none.
+pub fn identify(parts: &mut Parts) -> Result<(), Status> {
+    let Some(presented) = parts.extensions.remove::<Arc<Presented>>() else { return Ok(()) };
+    let user = match presented.holder() {
+        Holder::Verified(certificate) => CertificateUser::of(certificate),
+        Holder::Unknown if shows_token(&parts.headers) => return Ok(()),
+        Holder::Unknown => return Err(unauthorized()),
+    };
+    match user {
+        Ok(Some(user)) => {
+            parts.headers.remove(AUTHORIZATION);
+            parts.extensions.insert(Arc::new(user));
+            Ok(())
+        }
+        Ok(None) => Ok(()),
+        Err(_) if shows_token(&parts.headers) => Ok(()),
+        Err(error) => {
+            tracing::debug!(%error, "certificate of a client makes nobody");
+            Err(unauthorized())
+        }
+    }
+}
+
+/// In upstream's words.
+fn unauthorized() -> Status {
+    Status::new(401, "Unauthorized", "Unauthorized")
+}
+
+/// Whether upstream would look for a user in what the request itself shows.
+fn shows_token(headers: &HeaderMap) -> bool {
+    let is_bearer = headers.get(AUTHORIZATION).is_some_and(|shown| {
+        let shown = shown.as_bytes();
+        shown.len() > 7 && shown[7] != b' ' && shown[..7].eq_ignore_ascii_case(b"bearer ")
+    });
+    let protocols = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
+    is_bearer
+        || protocols.flat_map(|value| value.split(',')).any(|one| one.trim().starts_with(TOKEN_PROTOCOL))
+}
+
+// === impl CertificateUser ===
+
+impl CertificateUser {
+    /// Whom a certificate names; `None` if it names nobody, which is to have shown none.
+    fn of(certificate: Arc<ClientCertificate>) -> Result<Option<Self>, NobodyError> {
+        let subject = &certificate.subject;
+        // Go's reader keeps the last.
+        let Some(name) = subject.values(COMMON_NAME).next_back().filter(|name| !name.is_empty()) else {
+            return Ok(None);
+        };
+        let organizations: Vec<&str> = subject.values(ORGANIZATION).filter(|name| !name.is_empty()).collect();
+        let uid = match subject.values(UID).collect::<Vec<_>>()[..] {
+            [] => None,
+            [uid] if !uid.is_empty() => Some(uid),
+            _ => return Err(NobodyError::Uid),
+        };
+        let credential = format!("X509SHA256={}", certificate.sha256);
+        let remote = RemoteUser::new(name)?.in_groups(organizations.iter().copied())?;
+        let remote = remote.with_extra(CREDENTIAL_ID, &credential)?;
+        let remote = match uid {
+            Some(uid) => remote.with_uid(uid)?,
+            None => remote,
+        };
+        let is_told = name == ANONYMOUS
+            || organizations.iter().any(|group| [AUTHENTICATED, UNAUTHENTICATED].contains(group));
+        let added = (!is_told).then_some(AUTHENTICATED);
+        let groups = organizations.into_iter().chain(added).map(str::to_owned).collect();
+        let (name, uid) = (name.to_owned(), uid.map(str::to_owned));
+        Ok(Some(Self { certificate, name, groups, uid, remote }))
+    }
+
+    /// As upstream is told of them.
+    pub fn remote(&self) -> &RemoteUser {
+        &self.remote
+    }
+
+    /// Questions about one user go to one instance.
+    pub fn affinity(&self) -> Affinity {
+        Affinity(fnv1a64(self.certificate.sha256.as_bytes()))
+    }
+
+    /// A SubjectAccessReview of them, with attributes like those of a SelfSubjectAccessReview.
+    pub(super) fn review(&self, attributes: &impl Serialize) -> Value {
+        let Self { certificate, name, groups, uid, .. } = self;
+        let credential = format!("X509SHA256={}", certificate.sha256);
+        json!({
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {
+                "user": name,
+                "groups": groups,
+                "uid": uid.as_deref().unwrap_or_default(),
+                "extra": { CREDENTIAL_ID: [credential] },
+                "resourceAttributes": attributes,
+            },
+        })
+    }
+}
+
+impl Hash for CertificateUser {
+    /// The certificate says all the rest.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.certificate.sha256.hash(state);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_daemon::clients::Subject;
+
+    use super::*;
+
+    fn user(attributes: &[(&[u8], &str)]) -> Result<Option<CertificateUser>, NobodyError> {
+        let attributes = attributes.iter().map(|(name, value)| (name.to_vec(), (*value).to_owned()));
+        let subject = Subject::from_iter(attributes);
+        CertificateUser::of(Arc::new(ClientCertificate { sha256: "ff".to_owned(), subject }))
+    }
+
+    fn named(attributes: &[(&[u8], &str)]) -> CertificateUser {
+        user(attributes).unwrap().unwrap()
+    }
+
+    #[test]
+    fn the_common_name_is_the_user_and_organizations_are_groups() {
+        let bob = named(&[(ORGANIZATION, "devs"), (COMMON_NAME, "bob"), (ORGANIZATION, "a,b"), (UID, "7")]);
+        let review = bob.review(&json!({ "verb": "list" }));
+        assert_eq!(
+            review["spec"],
+            json!({
+                "user": "bob",
+                "groups": ["devs", "a,b", "system:authenticated"],
+                "uid": "7",
+                "extra": { "authentication.kubernetes.io/credential-id": ["X509SHA256=ff"] },
+                "resourceAttributes": { "verb": "list" },
+            })
+        );
+        let last = named(&[(COMMON_NAME, "bob"), (COMMON_NAME, "eve")]);
+        assert_eq!((last.name.as_str(), last.uid), ("eve", None));
+    }
+
+    #[test]
+    fn the_group_of_all_users_is_added_where_upstream_adds_it() {
+        for (attributes, groups) in [
+            (&[(COMMON_NAME, "system:anonymous")][..], &[][..]),
+            (&[(COMMON_NAME, "a"), (ORGANIZATION, "system:authenticated")], &["system:authenticated"]),
+            (&[(COMMON_NAME, "a"), (ORGANIZATION, "system:unauthenticated")], &["system:unauthenticated"]),
+            (&[(COMMON_NAME, "a"), (ORGANIZATION, "")], &["system:authenticated"]),
+        ] {
+            assert_eq!(named(attributes).groups, groups);
+        }
+    }
+
+    #[test]
+    fn who_has_no_name_is_nobody_and_who_cannot_be_told_of_is_refused() {
+        for nobody in [&[][..], &[(COMMON_NAME, "")], &[(ORGANIZATION, "devs")]] {
+            assert_eq!(user(nobody), Ok(None));
+        }
+        for attributes in [&[(UID, "1"), (UID, "2")][..], &[(UID, "")]] {
+            let attributes = [&[(COMMON_NAME, "bob")][..], attributes].concat();
+            assert_eq!(user(&attributes), Err(NobodyError::Uid));
+        }
+        for attributes in [&[(COMMON_NAME, "bob ")][..], &[(COMMON_NAME, "bob"), (ORGANIZATION, "a\r\nb")]] {
+            assert_eq!(user(attributes), Err(NobodyError::NotCarried(NotCarried)));
+        }
+    }
+
+    #[test]
+    fn a_token_is_what_upstream_takes_for_one() {
+        let shows = |name: &'static str, value: &'static str| {
+            shows_token(&HeaderMap::from_iter([(name.parse().unwrap(), value.parse().unwrap())]))
+        };
+        assert!(shows("authorization", "bEARER x"));
+        assert!(shows("sec-websocket-protocol", "v4, base64url.bearer.authorization.k8s.io.eA"));
+        for other in ["Basic x", "Bearer ", "Bearer  x", "Bearer", ""] {
+            assert!(!shows("authorization", other), "{other:?}");
+        }
+        assert!(!shows("sec-websocket-protocol", "v4.channel.k8s.io"));
+    }
+}
