@@ -36,9 +36,15 @@ pub struct CertificateUser {
     remote: RemoteUser,
 }
 
-/// Why a verified certificate makes nobody.
+/// Why a certificate makes nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NobodyError {
+    /// It is not trusted, or cannot be read.
+    #[error("the certificate is not trusted")]
+    Unknown,
+    /// It has no common name.
+    #[error("the certificate names no user")]
+    Nameless,
     /// It has several uids, or an empty one.
     #[error("the certificate has no one uid")]
     Uid,
@@ -53,16 +59,14 @@ pub fn identify(parts: &mut Parts) -> Result<(), Status> {
     let Some(presented) = parts.extensions.remove::<Arc<Presented>>() else { return Ok(()) };
     let user = match presented.holder() {
         Holder::Verified(certificate) => CertificateUser::of(certificate),
-        Holder::Unknown if shows_token(&parts.headers) => return Ok(()),
-        Holder::Unknown => return Err(unauthorized()),
+        Holder::Unknown => Err(NobodyError::Unknown),
     };
     match user {
-        Ok(Some(user)) => {
+        Ok(user) => {
             parts.headers.remove(AUTHORIZATION);
             parts.extensions.insert(Arc::new(user));
             Ok(())
         }
-        Ok(None) => Ok(()),
         Err(_) if shows_token(&parts.headers) => Ok(()),
         Err(error) => {
             tracing::debug!(%error, "certificate of a client makes nobody");
@@ -90,13 +94,13 @@ fn shows_token(headers: &HeaderMap) -> bool {
 // === impl CertificateUser ===
 
 impl CertificateUser {
-    /// Whom a certificate names; `None` if it names nobody, which is to have shown none.
-    fn of(certificate: Arc<ClientCertificate>) -> Result<Option<Self>, NobodyError> {
+    /// Whom a certificate names. Who has shown one is never anonymous: upstream asks first whether it is a front proxy's, and
+    /// that it is not is an error.
+    fn of(certificate: Arc<ClientCertificate>) -> Result<Self, NobodyError> {
         let subject = &certificate.subject;
         // Go's reader keeps the last.
-        let Some(name) = subject.values(COMMON_NAME).next_back().filter(|name| !name.is_empty()) else {
-            return Ok(None);
-        };
+        let name = subject.values(COMMON_NAME).next_back().filter(|name| !name.is_empty());
+        let name = name.ok_or(NobodyError::Nameless)?;
         let organizations: Vec<&str> = subject.values(ORGANIZATION).filter(|name| !name.is_empty()).collect();
         let uid = match subject.values(UID).collect::<Vec<_>>()[..] {
             [] => None,
@@ -115,7 +119,7 @@ impl CertificateUser {
         let added = (!is_told).then_some(AUTHENTICATED);
         let groups = organizations.into_iter().chain(added).map(str::to_owned).collect();
         let (name, uid) = (name.to_owned(), uid.map(str::to_owned));
-        Ok(Some(Self { certificate, name, groups, uid, remote }))
+        Ok(Self { certificate, name, groups, uid, remote })
     }
 
     /// As upstream is told of them.
@@ -159,14 +163,14 @@ mod tests {
 
     use super::*;
 
-    fn user(attributes: &[(&[u8], &str)]) -> Result<Option<CertificateUser>, NobodyError> {
+    fn user(attributes: &[(&[u8], &str)]) -> Result<CertificateUser, NobodyError> {
         let attributes = attributes.iter().map(|(name, value)| (name.to_vec(), (*value).to_owned()));
         let subject = Subject::from_iter(attributes);
         CertificateUser::of(Arc::new(ClientCertificate { sha256: "ff".to_owned(), subject }))
     }
 
     fn named(attributes: &[(&[u8], &str)]) -> CertificateUser {
-        user(attributes).unwrap().unwrap()
+        user(attributes).unwrap()
     }
 
     #[test]
@@ -200,9 +204,9 @@ mod tests {
     }
 
     #[test]
-    fn who_has_no_name_is_nobody_and_who_cannot_be_told_of_is_refused() {
+    fn who_has_no_name_or_cannot_be_told_of_is_nobody() {
         for nobody in [&[][..], &[(COMMON_NAME, "")], &[(ORGANIZATION, "devs")]] {
-            assert_eq!(user(nobody), Ok(None));
+            assert_eq!(user(nobody), Err(NobodyError::Nameless));
         }
         for attributes in [&[(UID, "1"), (UID, "2")][..], &[(UID, "")]] {
             let attributes = [&[(COMMON_NAME, "bob")][..], attributes].concat();

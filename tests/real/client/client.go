@@ -61,10 +61,21 @@ const requestLimit = 70 * time.Second
 
 // New makes a client with connections of its own. An empty token makes an anonymous one.
 func New(endpoint Endpoint, token, agent string) *Client {
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(endpoint.CA)
+	return newClient(endpoint, token, agent, &tls.Config{})
+}
+
+// NewShowing makes a client that shows a certificate, whether or not the server hints that it would trust it; the token may
+// be empty.
+func NewShowing(endpoint Endpoint, certificate tls.Certificate, token, agent string) *Client {
+	show := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &certificate, nil }
+	return newClient(endpoint, token, agent, &tls.Config{GetClientCertificate: show})
+}
+
+func newClient(endpoint Endpoint, token, agent string, config *tls.Config) *Client {
+	config.RootCAs = x509.NewCertPool()
+	config.RootCAs.AppendCertsFromPEM(endpoint.CA)
 	transport := &http.Transport{
-		TLSClientConfig:     &tls.Config{RootCAs: pool},
+		TLSClientConfig:     config,
 		ForceAttemptHTTP2:   true,
 		DisableCompression:  true,
 		MaxIdleConnsPerHost: 64,

@@ -141,9 +141,9 @@ func (i *Instance) arguments(port int) []string {
 		"--service-account-issuer", "https://localhost",
 		"--service-account-signing-key-file", file("sa.key"), "--service-account-key-file", file("sa.key"),
 		"--service-cluster-ip-range", "10.0.0.0/16",
-		"--requestheader-client-ca-file", file("ca.crt"), "--requestheader-allowed-names", "proxy",
+		"--requestheader-client-ca-file", file("front-proxy-ca.crt"), "--requestheader-allowed-names", "proxy",
 		"--requestheader-username-headers", "X-Remote-User", "--requestheader-group-headers", "X-Remote-Group",
-		"--requestheader-extra-headers-prefix", "X-Remote-Extra-",
+		"--requestheader-extra-headers-prefix", "X-Remote-Extra-", "--requestheader-uid-headers", "X-Remote-Uid",
 		// No controller makes default service accounts here, and pods must be creatable all the same.
 		"--disable-admission-plugins", "ServiceAccount",
 		"--endpoint-reconciler-type", "none",

@@ -151,8 +151,9 @@ func (f *Fleet) arguments(m *Member) []string {
 	}
 	if m.Proxy {
 		// A certificate of its own making would be another after each restart.
-		args = append(args, "--tls-cert", f.cluster.pki.file("server.crt"), "--tls-key", f.cluster.pki.file("server.key"),
+		args = append(args, "--tls-cert-file", f.cluster.pki.file("server.crt"), "--tls-private-key-file", f.cluster.pki.file("server.key"),
 			"--drain", fleetDrain.String())
+		args = append(args, f.cluster.pki.certificateArguments()...)
 	} else {
 		args = append(args, "--shard", f.place(m), "--advertise", m.advertised())
 	}

@@ -6,8 +6,10 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/asn1"
 	"encoding/pem"
 	"math/big"
 	"net"
@@ -16,11 +18,14 @@ import (
 	"time"
 )
 
-// pki is a directory with the certificates of one cluster: ca, server, proxy (front proxy) and the key sa.key that signs
-// service account tokens. The authority's own key is never written.
+// pki is a directory with the certificates of one cluster: ca, server, front-proxy-ca, proxy (front proxy) and the key sa.key
+// that signs service account tokens. The authorities' own keys are never written.
 type pki struct {
-	dir string
-	ca  []byte // the authority's certificate, PEM
+	dir     string
+	ca      []byte // the authority's certificate, PEM
+	clients authority
+	proxies authority
+	others  authority // nobody trusts it
 }
 
 type authority struct {
@@ -32,18 +37,26 @@ func makePKI(dir string) (*pki, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	root, encoded, err := makeAuthority()
-	if err != nil {
+	p := &pki{dir: dir}
+	for _, one := range []struct {
+		file string
+		to   *authority
+	}{{"ca.crt", &p.clients}, {"front-proxy-ca.crt", &p.proxies}, {"other-ca.crt", &p.others}} {
+		root, encoded, err := makeAuthority()
+		if err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(p.file(one.file), encoded, 0o600); err != nil {
+			return nil, err
+		}
+		if *one.to = root; p.ca == nil {
+			p.ca = encoded
+		}
+	}
+	if err := p.issue(p.clients, "server", x509.ExtKeyUsageServerAuth); err != nil {
 		return nil, err
 	}
-	p := &pki{dir, encoded}
-	if err := os.WriteFile(p.file("ca.crt"), encoded, 0o600); err != nil {
-		return nil, err
-	}
-	if err := p.issue(root, "server", x509.ExtKeyUsageServerAuth); err != nil {
-		return nil, err
-	}
-	if err := p.issue(root, "proxy", x509.ExtKeyUsageClientAuth); err != nil {
+	if err := p.issue(p.proxies, "proxy", x509.ExtKeyUsageClientAuth); err != nil {
 		return nil, err
 	}
 	return p, p.makeServiceAccountKey()
@@ -95,6 +108,58 @@ func (p *pki) issue(root authority, name string, usage x509.ExtKeyUsage) error {
 		return err
 	}
 	return p.writeKey(name+".key", key)
+}
+
+// Shown is a certificate that a client of the suite shows.
+type Shown struct {
+	Name   string
+	Groups []string
+	UID    string // "" for none
+	// Of is whose certificate it is: that of the clients' authority, unless it says otherwise.
+	Of      Authority
+	Expired bool
+}
+
+// Authority is one that signs what clients show.
+type Authority int
+
+// The authorities: clients are of the first, front proxies of the second, and nobody trusts the third.
+const (
+	OfClients Authority = iota
+	OfProxies
+	OfNobody
+)
+
+// uidAttribute is the attribute of a subject that upstream reads a uid from.
+var uidAttribute = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57683, 2}
+
+// Certificate makes one for a client.
+func (c *Cluster) Certificate(s Shown) (tls.Certificate, error) {
+	root := []authority{c.pki.clients, c.pki.proxies, c.pki.others}[s.Of]
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	template := certificate(s.Name, time.Now().UnixNano())
+	template.Subject.Organization = s.Groups
+	if s.UID != "" {
+		template.Subject.ExtraNames = []pkix.AttributeTypeAndValue{{Type: uidAttribute, Value: s.UID}}
+	}
+	if s.Expired {
+		template.NotBefore, template.NotAfter = time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)
+	}
+	template.KeyUsage = x509.KeyUsageDigitalSignature
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	der, err := x509.CreateCertificate(rand.Reader, template, root.certificate, key.Public(), root.key)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
+}
+
+// certificateArguments let weir take clients' certificates.
+func (p *pki) certificateArguments() []string {
+	return []string{
+		"--client-ca-file", p.file("ca.crt"),
+		"--proxy-client-cert-file", p.file("proxy.crt"), "--proxy-client-key-file", p.file("proxy.key"),
+	}
 }
 
 func (p *pki) makeServiceAccountKey() error {

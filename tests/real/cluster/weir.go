@@ -117,6 +117,7 @@ func (c *Cluster) startServe(ctx context.Context, s serving) (*Weir, error) {
 		"--listen", "127.0.0.1:0",
 		"--write-kubeconfig", written,
 	}
+	args = append(args, c.pki.certificateArguments()...)
 	if len(s.mirrors) > 0 {
 		args = append(args, "--mirror", strings.Join(s.mirrors, ","))
 	}
