@@ -26,6 +26,7 @@ use weir_daemon::Lifecycle;
 use weir_upstream::{Affinity, ForwardError, RequestBody, Upstream};
 
 use self::headers::Via;
+pub(crate) use self::headers::asks_for_upgrade;
 pub use self::{body::PassedBody, passed::Passed};
 use crate::auth::certificate::CertificateUser;
 use crate::drain::Drain;
@@ -76,9 +77,13 @@ impl Passthrough {
     /// answered in a way that makes clients send it again.
     pub async fn forward(&self, request: Request<Incoming>, why: Passed) -> Response<PassedBody> {
         let encoding = refusal::encoding(&request);
-        let answer = match self.refuse(&request) {
+        let refusal = self.refuse(&request);
+        let (parts, body) = request.into_parts();
+        let is_upgrade = asks_for_upgrade(&parts);
+        let request = Request::from_parts(parts, body);
+        let answer = match refusal {
             Some(status) => Err(status),
-            None if headers::asks_for_upgrade(&request) => self.upgrade(request).await,
+            None if is_upgrade => self.upgrade(request).await,
             None => self.exchange(request.map(|body| body.map_err(Into::into).boxed_unsync())).await,
         };
         passed(answer, (encoding, why))
@@ -87,11 +92,11 @@ impl Passthrough {
     /// The same for a read whose answer comes to an end by itself. The client is told nothing before its first MiB is here, so
     /// an answer that breaks off before is asked for again: the mirror would have answered whatever became of a connection.
     pub async fn forward_read(&self, request: Request<Incoming>, why: Passed) -> Response<PassedBody> {
-        if !request.body().is_end_stream() || headers::asks_for_upgrade(&request) {
-            return self.forward(request, why).await;
-        }
         let (encoding, refusal) = (refusal::encoding(&request), self.refuse(&request));
-        let (parts, _) = request.into_parts();
+        let (parts, body) = request.into_parts();
+        if !body.is_end_stream() || asks_for_upgrade(&parts) {
+            return self.forward(Request::from_parts(parts, body), why).await;
+        }
         let answer = match refusal {
             Some(status) => Err(status),
             None => self.read(&parts).await,
@@ -161,7 +166,7 @@ impl Passthrough {
         let protocol = request.headers().get(header::UPGRADE).cloned();
         let affinity = self.affinity(&request);
         let (mut request, user) = self.outgoing(request.map(|body| body.map_err(Into::into).boxed_unsync()));
-        headers::set_upgrade(request.headers_mut(), protocol);
+        headers::set_upgrade(request.headers_mut(), protocol.clone());
         // It asks for a tunnel, so sending it twice may start something twice, whatever its method.
         let answer = match user {
             Some(user) => self.upstream.upgrade_as(user.remote(), request, affinity).await,
@@ -169,10 +174,13 @@ impl Passthrough {
         };
         let mut response = answer.map_err(|error| unanswered(&error, false))?;
         let is_tunnel = response.status() == StatusCode::SWITCHING_PROTOCOLS;
-        let protocol = response.headers().get(header::UPGRADE).cloned();
+        let chosen = response.headers().get(header::UPGRADE).cloned();
+        if is_tunnel && !headers::is_same_protocol(protocol.as_ref(), chosen.as_ref()) {
+            return Err(refusal::unknown_outcome());
+        }
         headers::remove_hop_by_hop(response.headers_mut());
         if is_tunnel {
-            headers::set_upgrade(response.headers_mut(), protocol);
+            headers::set_upgrade(response.headers_mut(), chosen);
             let upstream = hyper::upgrade::on(&mut response);
             let (parts, place) = response.into_parts();
             let counted = self.drain.client();

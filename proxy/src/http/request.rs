@@ -8,7 +8,7 @@ use weir_core::query::Query;
 use weir_core::request_info::{RequestInfo, RequestInfoError, Shape, Verb};
 use weir_core::{GroupVersionResource, Status};
 
-use crate::passthrough::Passed;
+use crate::passthrough::{self, Passed};
 
 /// A request that a mirror may answer.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ pub enum Target {
 impl ReadRequest {
     /// Reads a request; why it is passed through, if no mirror could answer one of this form.
     pub fn read(parts: &Parts) -> Result<Self, Passed> {
-        if parts.headers.contains_key(header::UPGRADE) {
+        if passthrough::asks_for_upgrade(parts) {
             return Err(Passed::Upgrade);
         }
         let query = Query::parse(parts.uri.query().unwrap_or_default());

@@ -1,11 +1,14 @@
 //! What belongs to one connection and not to the request, and what a client must not claim. `TE: trailers` stays, since
 //! upstream sends trailers only to those who say that they take them.
 
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Version, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Version, header, request::Parts};
 
 /// Headers of one connection, beside those that `Connection` names. `Proxy-*` goes as a whole.
 const HOP_BY_HOP: [HeaderName; 4] =
     [header::CONNECTION, HeaderName::from_static("keep-alive"), header::TRANSFER_ENCODING, header::UPGRADE];
+
+/// What kube-apiserver upgrades to. Any other protocol (h2c) would be a way for requests at which nobody has looked.
+const UPGRADES: [&str; 2] = ["websocket", "SPDY/3.1"];
 
 const TRAILERS: HeaderValue = HeaderValue::from_static("trailers");
 
@@ -68,11 +71,25 @@ fn is_identity(name: &str) -> bool {
     name.replace(['_', '.'], "-").starts_with("x-remote-")
 }
 
-/// Whether the client asks to turn its connection into another protocol. HTTP/2 has no such thing.
-pub(super) fn asks_for_upgrade<B>(request: &Request<B>) -> bool {
-    request.version() == Version::HTTP_11
-        && request.headers().contains_key(header::UPGRADE)
-        && tokens(request.headers(), &header::CONNECTION).any(|token| token.eq_ignore_ascii_case("upgrade"))
+/// Whether the client asks to turn its connection into a protocol that upstream speaks. HTTP/2 has no such thing, and any
+/// other wish is one that a server may overlook.
+pub(crate) fn asks_for_upgrade(parts: &Parts) -> bool {
+    let mut wishes = parts.headers.get_all(header::UPGRADE).iter();
+    let (wish, more) = (wishes.next(), wishes.next());
+    parts.version == Version::HTTP_11
+        && more.is_none()
+        && wish.is_some_and(|wish| UPGRADES.iter().any(|known| is_protocol(wish, known)))
+        && tokens(&parts.headers, &header::CONNECTION).any(|token| token.eq_ignore_ascii_case("upgrade"))
+}
+
+/// Whether two headers name the same protocol.
+pub(super) fn is_same_protocol(asked: Option<&HeaderValue>, got: Option<&HeaderValue>) -> bool {
+    let (Some(asked), Some(got)) = (asked, got) else { return false };
+    got.to_str().is_ok_and(|got| is_protocol(asked, got))
+}
+
+fn is_protocol(value: &HeaderValue, name: &str) -> bool {
+    value.to_str().is_ok_and(|value| value.trim().eq_ignore_ascii_case(name.trim()))
 }
 
 /// Puts back the two headers of an upgrade.
@@ -169,16 +186,21 @@ mod tests {
 
     #[test]
     fn only_http1_with_both_headers_asks_for_an_upgrade() {
-        let request = |version, pairs: &[(&'static str, &'static str)]| {
-            let mut request = Request::new(());
-            *request.version_mut() = version;
-            *request.headers_mut() = headers(pairs);
-            request
+        let asks = |version, pairs: &[(&'static str, &'static str)]| {
+            let mut parts = http::Request::new(()).into_parts().0;
+            (parts.version, parts.headers) = (version, headers(pairs));
+            asks_for_upgrade(&parts)
         };
         let both = [("connection", "keep-alive, Upgrade"), ("upgrade", "SPDY/3.1")];
-        assert!(asks_for_upgrade(&request(Version::HTTP_11, &both)));
-        assert!(!asks_for_upgrade(&request(Version::HTTP_2, &both)));
-        assert!(!asks_for_upgrade(&request(Version::HTTP_11, &both[..1])));
-        assert!(!asks_for_upgrade(&request(Version::HTTP_11, &both[1..])));
+        assert!(asks(Version::HTTP_11, &both));
+        assert!(asks(Version::HTTP_11, &[("connection", "upgrade"), ("upgrade", "WebSocket")]));
+        assert!(!asks(Version::HTTP_2, &both));
+        assert!(!asks(Version::HTTP_11, &both[..1]));
+        assert!(!asks(Version::HTTP_11, &both[1..]));
+        for other in ["h2c", "h2c, websocket", "websocket, h2c", "TLS/1.0", "SPDY/3.10", ""] {
+            assert!(!asks(Version::HTTP_11, &[("connection", "Upgrade"), ("upgrade", other)]), "{other}");
+        }
+        let twice = [("connection", "Upgrade"), ("upgrade", "websocket"), ("upgrade", "h2c")];
+        assert!(!asks(Version::HTTP_11, &twice));
     }
 }

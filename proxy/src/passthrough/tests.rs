@@ -3,6 +3,7 @@
 mod refusals;
 mod scripted;
 mod tunnels;
+mod upgrades;
 
 use std::sync::{Arc, Mutex};
 
@@ -91,6 +92,37 @@ async fn the_answer_comes_as_it_is_with_a_word_on_who_gave_it() {
         ]
     );
     assert_eq!(client.until("no").await, "no");
+}
+
+#[tokio::test]
+async fn pf03_signs_of_overload_and_names_of_requests_arrive_once_each_and_nothing_is_tried_again() {
+    let life = Lifecycle::new();
+    let answer = concat!(
+        "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nX-Kubernetes-PF-FlowSchema-UID: f-1\r\n",
+        "X-Kubernetes-PF-PriorityLevel-UID: p-1\r\nWarning: 299 - \"one\"\r\nWarning: 299 - \"two\"\r\n",
+        "Audit-ID: of-client\r\nContent-Length: 4\r\n\r\nbusy",
+    );
+    for method in ["GET", "POST"] {
+        let (upstream, mut heads) = Scripted::raw(&life, answer).await;
+        let address = front(&life, vec![upstream.url.clone()]).await;
+        let mut client = RawClient::connect(address).await;
+        let request = format!(
+            "{method} /api/v1/namespaces/a/pods?dryRun=All HTTP/1.1\r\nHost: weir\r\nAudit-ID: of-client\r\nContent-Length: 0\r\n\r\n"
+        );
+        client.write(&request).await;
+        let head = client.head().await;
+        assert!(head.starts_with("HTTP/1.1 429 Too Many Requests\r\n"), "{head}");
+        let of = |name: &str| head.lines().filter(|line| line.starts_with(name)).collect::<Vec<_>>();
+        assert_eq!(of("retry-after: "), ["retry-after: 7"]);
+        assert_eq!(of("x-kubernetes-pf-flowschema-uid: "), ["x-kubernetes-pf-flowschema-uid: f-1"]);
+        assert_eq!(of("x-kubernetes-pf-prioritylevel-uid: "), ["x-kubernetes-pf-prioritylevel-uid: p-1"]);
+        assert_eq!(of("warning: "), ["warning: 299 - \"one\"", "warning: 299 - \"two\""]);
+        assert_eq!(of("audit-id: "), ["audit-id: of-client"]);
+        assert_eq!(client.until("busy").await, "busy");
+        let seen = within(heads.recv()).await.unwrap();
+        assert_eq!(seen.lines().filter(|line| *line == "audit-id: of-client").count(), 1, "{seen}");
+        assert_eq!(upstream.requests(), 1);
+    }
 }
 
 async fn echo(request: Request<Incoming>) -> Result<Response<RequestBody>, BoxError> {

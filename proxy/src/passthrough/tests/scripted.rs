@@ -143,6 +143,31 @@ impl Scripted {
         (Self { url: format!("http://{address}").parse().unwrap(), requests }, seen)
     }
 
+    /// Reads the head of one request on each connection, writes `answer`, and keeps the connection; gives the head to the
+    /// test, and what else comes until the end.
+    pub(super) async fn recording(
+        life: &Lifecycle,
+        answer: &'static str,
+    ) -> (Self, mpsc::Receiver<(String, String)>) {
+        let (listener, address) = bind().await;
+        let (seen, all) = mpsc::channel(8);
+        let requests = Arc::new(AtomicUsize::new(0));
+        let (counted, spawner) = (Arc::clone(&requests), life.clone());
+        life.spawn("recording upstream", async move {
+            loop {
+                let mut client = RawClient(listener.accept().await.unwrap().0);
+                let (counted, seen) = (Arc::clone(&counted), seen.clone());
+                spawner.spawn("recorded connection", async move {
+                    let head = client.head().await;
+                    counted.fetch_add(1, Ordering::SeqCst);
+                    client.write(answer).await;
+                    let _ = seen.send((head, client.rest().await)).await;
+                });
+            }
+        });
+        (Self { url: format!("http://{address}").parse().unwrap(), requests }, all)
+    }
+
     pub(super) fn requests(&self) -> usize {
         self.requests.load(Ordering::SeqCst)
     }
