@@ -25,6 +25,7 @@ use crate::{
     passing::{Passing, Repeat},
     pool::Ticket,
     strangers::Party,
+    traffic::Traffic,
     upstream::Upstream,
     wire::Lost,
 };
@@ -88,7 +89,8 @@ impl Upstream {
         let is_read = request.method() == Method::GET || request.method() == Method::HEAD;
         let may_repeat = is_read && request.body().is_end_stream();
         let repeat = if may_repeat { Repeat::Once { patience: None } } else { Repeat::Never };
-        self.exchange_over(whose, (request, repeat), affinity).await
+        let traffic = Traffic::of(request.method(), &path_of(&request));
+        self.exchange_over(whose, (request, (repeat, traffic)), affinity).await
     }
 
     /// Passes on a request that asks for an upgrade, over an HTTP/1.1 connection of its own. Only a 101 has an upgrade:
@@ -156,7 +158,8 @@ impl Upstream {
         // A review changes nothing, so it may be asked twice.
         let repeat = Repeat::Once { patience: Some(REVIEW_PATIENCE) };
         let asked = async {
-            let answer = self.exchange_over(Whose::Callers, (request.map(full), repeat), affinity).await?;
+            let how = (repeat, Traffic::Reviews);
+            let answer = self.exchange_over(Whose::Callers, (request.map(full), how), affinity).await?;
             let status = answer.status();
             let body = Limited::new(answer.into_body(), REVIEW_BYTES);
             let body = body.collect().await.map_err(ForwardError::Answer)?.to_bytes();
@@ -168,10 +171,10 @@ impl Upstream {
     pub(crate) async fn exchange_over(
         &self,
         whose: Whose,
-        (request, repeat): (Request<RequestBody>, Repeat),
+        (request, how): (Request<RequestBody>, (Repeat, Traffic)),
         affinity: Affinity,
     ) -> Result<Response<ForwardedBody>, ForwardError> {
-        Passing::new(request, repeat, self.refused()).over(whose).through(&self.order(affinity)).await
+        Passing::new(request, how, self.refused()).over(whose).through(&self.order(affinity)).await
     }
 }
 

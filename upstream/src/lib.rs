@@ -18,6 +18,7 @@ mod passing;
 mod pool;
 mod rewind;
 mod strangers;
+mod traffic;
 mod upstream;
 mod wire;
 

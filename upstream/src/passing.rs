@@ -12,9 +12,10 @@ use crate::{
     forward::{ForwardedBody, RequestBody, note},
     front::{FrontProxy, Whose},
     instance::Instance,
-    pool::Ticket,
+    pool::{Ticket, Way},
     rewind::Rewind,
     strangers::{Party, Refused},
+    traffic::Traffic,
     wire::{Course, Lost, Wire},
 };
 
@@ -46,6 +47,7 @@ pub(crate) struct Passing<'a> {
     path: PathAndQuery,
     rewind: Rewind,
     repeat: Repeat,
+    traffic: Traffic,
     is_repeated: bool,
     refusals: usize,
     refused: &'a Refused,
@@ -65,7 +67,11 @@ enum Failed {
 // === impl Passing ===
 
 impl<'a> Passing<'a> {
-    pub(crate) fn new(request: Request<RequestBody>, repeat: Repeat, refused: &'a Refused) -> Self {
+    pub(crate) fn new(
+        request: Request<RequestBody>,
+        (repeat, traffic): (Repeat, Traffic),
+        refused: &'a Refused,
+    ) -> Self {
         let path = crate::forward::path_of(&request);
         let (parts, body) = request.into_parts();
         let (method, headers) = (parts.method, parts.headers);
@@ -75,6 +81,7 @@ impl<'a> Passing<'a> {
             path,
             rewind: Rewind::new(body),
             repeat,
+            traffic,
             is_repeated: false,
             refusals: 0,
             refused,
@@ -160,11 +167,11 @@ impl<'a> Passing<'a> {
     }
 
     async fn ticket(&self, instance: &Arc<Instance>, stale: usize) -> Result<Ticket, ConnectError> {
-        let (party, pool) = (self.party(), self.whose.pool(instance));
+        let (way, pool) = (Way { party: self.party(), traffic: self.traffic }, self.whose.pool(instance));
         let ticket = if stale + 1 < STALE_TRIES {
-            pool.ticket(instance, party).await
+            pool.ticket(instance, way).await
         } else {
-            pool.dial(instance, party).await
+            pool.dial(instance, way).await
         };
         ticket.inspect_err(|error| note(instance, error))
     }

@@ -24,15 +24,19 @@ use crate::{
     front,
     instance::Instance,
     strangers::Party,
+    traffic::Traffic,
     wire::{self, Http2, Purpose, Windows, Wire},
 };
 
 /// Requests on one HTTP/2 connection. kube-apiserver takes 100.
 pub(crate) const MAX_STREAMS: usize = 64;
 
-/// Requests under way at one instance, tunnels included: 256 connections of HTTP/2, or as many of HTTP/1.1 as a process
-/// may have descriptors. Beyond it the instance counts as one that cannot be reached.
-const MAX_UNDER_WAY: usize = 16_384;
+/// Requests under way at one instance, by their kind, tunnels among the streams. Together 16,384: 256 connections of HTTP/2,
+/// or as many of HTTP/1.1 as a process may have descriptors. Beyond it the instance counts as one that cannot be reached.
+const MAX_WRITES: usize = 3_072;
+const MAX_REVIEWS: usize = 1_024;
+const MAX_STREAMED: usize = 8_192;
+const MAX_READS: usize = 4_096;
 
 /// Small enough that 64 clients that do not read, 64 × 256 KB = 16 MB, cannot fill the connection for the others.
 const SHARED: Windows = Windows { stream: 256 << 10, connection: 16 << 20 };
@@ -47,14 +51,24 @@ const MAX_STRANGERS: usize = 1_024;
 /// Bounds the wait for a connection that somebody else opens: two connects that time out.
 const TURN_LIMIT: Duration = Duration::from_secs(10);
 
-/// The pool of one instance.
+/// The pool of one instance. Strangers are few and have no kinds.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    known: Side,
+    writes: Side,
+    reviews: Side,
+    streams: Side,
+    reads: Side,
     strangers: Side,
 }
 
-/// The connections of one party.
+/// On which connections a request goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way {
+    pub(crate) party: Party,
+    pub(crate) traffic: Traffic,
+}
+
+/// The connections of one kind of requests.
 #[derive(Debug)]
 struct Side {
     identity: Identity,
@@ -116,24 +130,30 @@ impl Pool {
     /// No connections yet; what they show is this identity's.
     pub(crate) fn new(identity: Identity) -> Self {
         let side = |max_under_way| Side::new(identity, max_under_way);
-        Self { known: side(MAX_UNDER_WAY), strangers: side(MAX_STRANGERS) }
+        Self {
+            writes: side(MAX_WRITES),
+            reviews: side(MAX_REVIEWS),
+            streams: side(MAX_STREAMED),
+            reads: side(MAX_READS),
+            strangers: side(MAX_STRANGERS),
+        }
     }
 
     /// A connection with room, opened if need be.
-    pub(crate) async fn ticket(&self, instance: &Instance, party: Party) -> Result<Ticket, ConnectError> {
-        self.side(party).ticket(instance).await
+    pub(crate) async fn ticket(&self, instance: &Instance, way: Way) -> Result<Ticket, ConnectError> {
+        self.side(way).ticket(instance).await
     }
 
     /// A connection that is new, for a request after some on kept connections were lost: those may have gone stale.
-    pub(crate) async fn dial(&self, instance: &Instance, party: Party) -> Result<Ticket, ConnectError> {
-        let side = self.side(party);
+    pub(crate) async fn dial(&self, instance: &Instance, way: Way) -> Result<Ticket, ConnectError> {
+        let side = self.side(way);
         let room = side.room(instance)?;
         Ok(side.admit(side.open(instance).await?, room))
     }
 
     /// A connection for one request that hopes for an upgrade: HTTP/1.1 whatever the others speak, and never kept.
     pub(crate) async fn single(&self, instance: &Instance, party: Party) -> Result<Ticket, ConnectError> {
-        let side = self.side(party);
+        let side = self.side(Way { party, traffic: Traffic::Streams });
         let room = side.room(instance)?;
         let wire = side.wire(instance, side.identity.over_http1()).await?;
         Ok(Ticket { wire, kept: None, place: None, _room: room })
@@ -141,14 +161,17 @@ impl Pool {
 
     /// Keeps no connection from now on. Requests under way go on.
     pub(crate) fn close(&self) {
-        self.known.close();
-        self.strangers.close();
+        let Self { writes, reviews, streams, reads, strangers } = self;
+        [writes, reviews, streams, reads, strangers].into_iter().for_each(Side::close);
     }
 
-    fn side(&self, party: Party) -> &Side {
-        match party {
-            Party::Known => &self.known,
-            Party::Strangers => &self.strangers,
+    fn side(&self, way: Way) -> &Side {
+        match (way.party, way.traffic) {
+            (Party::Strangers, _) => &self.strangers,
+            (Party::Known, Traffic::Writes) => &self.writes,
+            (Party::Known, Traffic::Reviews) => &self.reviews,
+            (Party::Known, Traffic::Streams) => &self.streams,
+            (Party::Known, Traffic::Reads) => &self.reads,
         }
     }
 }
@@ -317,36 +340,4 @@ fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
 }
 
 #[cfg(test)]
-mod tests {
-    use http::Request;
-    use weir_daemon::Lifecycle;
-
-    use super::*;
-    use crate::{
-        Affinity, ForwardError,
-        testing::{Speaks, TestServer, bare, text},
-    };
-
-    #[tokio::test]
-    async fn a_full_instance_is_not_asked_and_is_not_suspected_for_it() {
-        let life = Lifecycle::new();
-        let server = TestServer::start(&life, Speaks::Plain, |_| async { Ok(text("x")) }).await;
-        let upstream = bare(&life, vec![server.url()]).await;
-        let instance = Arc::clone(&upstream.instances()[0]);
-        let most = u32::try_from(MAX_UNDER_WAY).unwrap();
-        let room = &instance.pool.known.room;
-        let all = Arc::clone(room).acquire_many_owned(most).await.unwrap();
-        let known = || Request::get("/").header("authorization", "Bearer x").body(RequestBody::default());
-        let send = || upstream.forward(known().unwrap(), Affinity(0));
-        let error = send().await.unwrap_err();
-        assert!(matches!(error, ForwardError::Unreachable(ConnectError::Full { .. })), "{error}");
-        assert!(!instance.is_suspect());
-        let stranger = upstream.forward(Request::new(RequestBody::default()), Affinity(0)).await;
-        assert!(stranger.is_ok(), "they have room of their own");
-        drop(all);
-        let answer = send().await.unwrap();
-        assert_eq!(room.available_permits(), MAX_UNDER_WAY - 1, "held while the answer is");
-        drop(answer);
-        assert_eq!(room.available_permits(), MAX_UNDER_WAY);
-    }
-}
+mod tests;

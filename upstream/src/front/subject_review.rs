@@ -10,6 +10,7 @@ use crate::{
     error::{ConnectError, ForwardError},
     forward::{Affinity, REVIEW_BYTES, REVIEW_LIMIT, REVIEW_PATIENCE, RequestBody, ReviewAnswer, full},
     passing::Repeat,
+    traffic::Traffic,
     upstream::Upstream,
 };
 
@@ -44,9 +45,9 @@ impl Upstream {
         let shown =
             shown.map_err(|source| ForwardError::Unreachable(ConnectError::Credentials { source }))?;
         // A review changes nothing, so it may be asked twice.
-        let repeat = Repeat::Once { patience: Some(REVIEW_PATIENCE) };
+        let how = (Repeat::Once { patience: Some(REVIEW_PATIENCE) }, Traffic::Reviews);
         let request = question(body, shown.headers);
-        let answer = self.exchange_over(Whose::Own, (request, repeat), affinity).await?;
+        let answer = self.exchange_over(Whose::Own, (request, how), affinity).await?;
         let status = answer.status();
         let body = Limited::new(answer.into_body(), REVIEW_BYTES);
         let body = body.collect().await.map_err(ForwardError::Answer)?.to_bytes();

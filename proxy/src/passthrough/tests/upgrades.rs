@@ -40,7 +40,8 @@ fn values<'a>(head: &'a str, name: &str) -> Vec<&'a str> {
 async fn ug02_repeated_protocol_headers_reach_upstream_line_by_line() {
     let four = ["v5.channel.k8s.io", "v4.channel.k8s.io", "v3.channel.k8s.io", "channel.k8s.io"];
     let lines: String = four.iter().map(|one| format!("X-Stream-Protocol-Version: {one}\r\n")).collect();
-    let (seen, answer) = sent(&format!("Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n{lines}"), UPGRADED).await;
+    let (seen, answer) =
+        sent(&format!("Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n{lines}"), UPGRADED).await;
     assert_eq!(values(&seen, "x-stream-protocol-version"), four, "{seen}");
     assert_eq!(values(&answer, "x-stream-protocol-version"), ["v4.channel.k8s.io"], "{answer}");
 
