@@ -185,7 +185,7 @@ impl DevArguments {
         };
         let mut common = vec!["--kubeconfig".to_owned(), kubeconfig.display().to_string()];
         common.extend(urls.into_iter().flat_map(|url| ["--upstream".to_owned(), url]));
-        let ListenArguments { common: shared, tls, listen, drain, proof_limit, .. } = &self.listen;
+        let ListenArguments { common: shared, tls, listen, drain, proof_limit, door, .. } = &self.listen;
         if !shared.mirror.is_empty() {
             common.extend(["--mirror".to_owned(), shared.mirror.join(",")]);
         }
@@ -206,7 +206,7 @@ impl DevArguments {
             written: written.to_owned(),
             common,
             of_shards,
-            of_proxies: tls.written().into_iter().chain(times.into_iter().flatten()).collect(),
+            of_proxies: tls.written().into_iter().chain(times.chain(door.told()).flatten()).collect(),
         }
     }
 }

@@ -4,6 +4,7 @@
 mod arguments;
 mod certs;
 mod dev;
+mod door;
 mod duration;
 mod fault;
 mod listener;

@@ -25,6 +25,7 @@ use weir_shard_node::memory::Admission;
 use weir_upstream::Upstream;
 
 use crate::arguments::CommonArguments;
+use crate::door::DoorArguments;
 use crate::duration;
 use crate::fault::Fault;
 use crate::listener::TlsArguments;
@@ -54,6 +55,8 @@ pub(crate) struct ListenArguments {
     /// Large kinds that are seldom written take 0.3 to 1.3 s.
     #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = proof_limit)]
     pub(crate) proof_limit: Duration,
+    #[command(flatten)]
+    pub(crate) door: DoorArguments,
     #[command(flatten)]
     pub(crate) common: CommonArguments,
 }
@@ -122,6 +125,7 @@ impl ListenArguments {
         let proxy = Proxy::new(mirrors, Authorizer::new(upstream), passthrough, drain.clone());
         let proxy = Arc::new(proxy.admitting(admission).limiting(clients));
         let server = Server::new(proxy, lifecycle.clone()).limited(self.tls.limits());
+        let server = server.moving_clients(self.door.goaway_chance);
         process.metrics.with_registry(|registry| server.register(registry));
         lifecycle.spawn_critical("listener", server.run(port));
         process.readiness.started();

@@ -9,6 +9,7 @@ pub mod fail;
 pub mod fresh;
 pub mod gate;
 pub mod get;
+mod idle;
 pub mod initial;
 pub mod list;
 pub mod list_body;

@@ -9,15 +9,16 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Request, Response};
+use http::header::CONNECTION;
+use http::{HeaderValue, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use prometheus_client::registry::Registry;
 use tokio::net::TcpStream;
-use tokio::sync::watch;
 use tokio_rustls::server::TlsStream;
+use tokio_util::sync::CancellationToken;
 use tracing::debug;
 use weir_daemon::Lifecycle;
 use weir_daemon::clients::{ClientPort, ClientTls, Presented};
@@ -27,10 +28,18 @@ use super::answer::Proxy;
 use super::body::ProxyBody;
 use super::clients::PeerAddress;
 use super::entrance::{Entrance, EntranceLimits, EntranceMetrics, Place};
+use super::idle::{Activity, Answering, Heard, Over, Waits};
 use crate::drain::Drain;
 
 /// How long a client may take for the head of a request, and for its first one; upstream's limit.
 pub const HEAD_LIMIT: Duration = Duration::from_secs(32);
+/// How long a connection waits for a request. Clients commonly close what they don't use after 90 s: whoever closes first sends
+/// no request into a connection that is about to go.
+const IDLE_LIMIT: Duration = Duration::from_secs(120);
+/// Headers of a request over HTTP/1.1: who impersonates a user of many groups sends one for each.
+const HEADERS: usize = 1_024;
+/// Bytes of the headers of a request over HTTP/2, as kube-apiserver counts them: 1 MiB, and 32 for each of ten.
+const HEADER_BYTES: u32 = (1 << 20) + 320;
 /// Requests at once on one HTTP/2 connection; client-go puts all its watches on one.
 const STREAMS: u32 = 1_000;
 /// Bytes that HTTP/2 buffers for one stream that its client does not read.
@@ -46,7 +55,8 @@ pub struct Server {
     lifecycle: Lifecycle,
     limits: EntranceLimits,
     metrics: EntranceMetrics,
-    head_limit: Duration,
+    waits: Waits,
+    goaway_chance: f64,
 }
 
 /// Whoever is at the other end of a connection.
@@ -70,7 +80,8 @@ impl Server {
     /// A server of this proxy.
     pub fn new(proxy: Arc<Proxy>, lifecycle: Lifecycle) -> Self {
         let (limits, metrics) = (EntranceLimits::default(), EntranceMetrics::default());
-        Self { proxy, lifecycle, limits, metrics, head_limit: HEAD_LIMIT }
+        let waits = Waits { head: HEAD_LIMIT, idle: IDLE_LIMIT };
+        Self { proxy, lifecycle, limits, metrics, waits, goaway_chance: 0.0 }
     }
 
     /// The same with other bounds of connections.
@@ -81,8 +92,15 @@ impl Server {
 
     /// The same, waiting so long for the head of a request.
     #[must_use]
-    pub fn heads_within(self, head_limit: Duration) -> Self {
-        Self { head_limit, ..self }
+    pub fn heads_within(self, head: Duration) -> Self {
+        Self { waits: Waits { head, ..self.waits }, ..self }
+    }
+
+    /// The same, where each request has this chance to be the last that its connection takes. The next one goes over a new
+    /// connection, which a balancer may bring to a proxy that was started meanwhile. What is under way goes on.
+    #[must_use]
+    pub fn moving_clients(self, goaway_chance: f64) -> Self {
+        Self { goaway_chance, ..self }
     }
 
     /// Shows operators how many connections there are.
@@ -145,58 +163,86 @@ impl Server {
     }
 
     async fn http1(self, stream: TlsStream<TcpStream>, asker: Asker) -> Result<(), hyper::Error> {
-        let drain = self.drain().clone();
-        let service = service_fn(move |request: Request<Incoming>| asker.clone().answer(request));
+        let (drain, waits, activity) = (self.drain().clone(), self.waits, Activity::new());
+        let stream = Heard::new(stream, activity.clone());
+        let begun = activity.clone();
+        let service = service_fn(move |request: Request<Incoming>| {
+            let (asker, is_last, under_way) = (asker.clone(), self.draws_goaway(), begun.begin());
+            async move {
+                let mut response = asker.answer(request).await;
+                if is_last && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+                    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                }
+                Ok::<_, Infallible>(response.map(|body| Answering::new(body, under_way)))
+            }
+        });
         let mut builder = http1::Builder::new();
-        builder.timer(TokioTimer::new()).header_read_timeout(self.head_limit).keep_alive(!drain.has_begun());
+        builder.timer(TokioTimer::new()).header_read_timeout(None);
+        builder.max_headers(HEADERS).keep_alive(!drain.has_begun());
         let connection = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
         let mut connection = std::pin::pin!(connection);
         tokio::select! {
             served = connection.as_mut() => return served,
+            over = activity.over(waits) => match over {
+                Over::Head => return Ok(()),
+                Over::Idle => connection.as_mut().graceful_shutdown(),
+            },
             () = told(&drain) => connection.as_mut().graceful_shutdown(),
         }
         connection.await
     }
 
     async fn http2(self, stream: TlsStream<TcpStream>, asker: Asker) -> Result<(), hyper::Error> {
-        let drain = self.drain().clone();
-        let asked = watch::Sender::new(false);
-        let silent = never_asked(asked.subscribe(), self.head_limit);
+        let (drain, waits, lifecycle) = (self.drain().clone(), self.waits, self.lifecycle.clone());
+        let (activity, last) = (Activity::new(), CancellationToken::new());
+        let (begun, drawn) = (activity.clone(), last.clone());
         let service = service_fn(move |request: Request<Incoming>| {
-            asked.send_if_modified(|has_asked| !std::mem::replace(has_asked, true));
-            asker.clone().answer(request)
+            let (asker, under_way) = (asker.clone(), begun.begin());
+            if self.draws_goaway() {
+                drawn.cancel();
+            }
+            async move {
+                let response = asker.answer(request).await;
+                Ok::<_, Infallible>(response.map(|body| Answering::new(body, under_way)))
+            }
         });
-        let mut builder = http2::Builder::new(TaskExecutor::new(self.lifecycle.clone(), "client stream"));
+        let mut builder = http2::Builder::new(TaskExecutor::new(lifecycle, "client stream"));
         builder
             .timer(TokioTimer::new())
             .max_concurrent_streams(STREAMS)
+            .max_header_list_size(HEADER_BYTES)
             .max_send_buf_size(STREAM_BUFFER)
             .keep_alive_interval(PING_EVERY)
             .keep_alive_timeout(PING_LIMIT);
         let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
         tokio::select! {
             served = connection.as_mut() => return served,
-            () = silent => {
-                debug!("client never asked for anything");
-                return Ok(());
-            }
+            over = activity.over(waits) => match over {
+                Over::Head => return Ok(()),
+                Over::Idle => connection.as_mut().graceful_shutdown(),
+            },
+            () = last.cancelled() => connection.as_mut().graceful_shutdown(),
             () = told(&drain) => connection.as_mut().graceful_shutdown(),
         }
         connection.await
+    }
+
+    fn draws_goaway(&self) -> bool {
+        self.goaway_chance > 0.0 && rand::random_bool(self.goaway_chance)
     }
 }
 
 // === impl Asker ===
 
 impl Asker {
-    /// The answer to a request. In both protocols hyper keeps the room of a request's future for as long as its answer is sent.
-    /// Deciding takes some 30 KB of it, a watch lasts for hours: so the future is boxed, and gone once there is an answer.
-    async fn answer(self, mut request: Request<Incoming>) -> Result<Response<ProxyBody>, Infallible> {
+    /// The answer to a request. hyper keeps the room of its future for as long as the answer is sent. Deciding takes some 30 KB of
+    /// it, a watch lasts for hours: so it is boxed, and gone once there is an answer.
+    async fn answer(self, mut request: Request<Incoming>) -> Response<ProxyBody> {
         request.extensions_mut().insert(PeerAddress(self.from));
         if let Some(presented) = self.presented {
             request.extensions_mut().insert(presented);
         }
-        Ok(Box::pin(self.proxy.answer(request)).await)
+        Box::pin(self.proxy.answer(request)).await
     }
 }
 
@@ -206,14 +252,5 @@ async fn told(drain: &Drain) {
         drain.closed().await;
     } else {
         drain.begun().await;
-    }
-}
-
-/// Ready when there was no request within the limit. Pings are answered by the dead too; this is about who lives and asks for
-/// nothing, which HTTP/2 leaves open.
-async fn never_asked(mut asked: watch::Receiver<bool>, limit: Duration) {
-    let has_asked = tokio::time::timeout(limit, asked.wait_for(|has_asked| *has_asked)).await.is_ok();
-    if has_asked {
-        std::future::pending::<()>().await;
     }
 }

@@ -5,7 +5,7 @@
 //! at a known moment; between them and the proxy everything is as between processes.
 
 #[cfg(test)]
-use scenarios::{client, faults, plans, stream, truth, watcher, world};
+use scenarios::{client, faults, plans, relay, stream, truth, watcher, world};
 
 #[cfg(test)]
 mod deaths;
@@ -13,8 +13,6 @@ mod deaths;
 mod fleet;
 #[cfg(test)]
 mod kinds;
-#[cfg(test)]
-mod relay;
 #[cfg(test)]
 mod silence;
 #[cfg(test)]
@@ -39,7 +37,9 @@ mod scenarios {
     pub(crate) mod overload;
     pub(crate) mod passing;
     pub(crate) mod plans;
+    pub(crate) mod quiet;
     pub(crate) mod refusals;
+    pub(crate) mod relay;
     pub(crate) mod restores;
     pub(crate) mod rights;
     pub(crate) mod shards;

@@ -3,6 +3,8 @@
 //! A client of client-go puts all its requests on one connection, and so does this one; a test about connections takes a
 //! client [`Client::alone`].
 
+mod connections;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -163,11 +165,6 @@ impl Client {
         client
     }
 
-    /// Where it connects to.
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.server.address
-    }
-
     /// A connection on which nothing has been said.
     pub(crate) async fn connect(&self, protocol: Protocol) -> TlsStream<TcpStream> {
         self.server.connect(protocol, self.certificate.as_ref()).await
@@ -176,6 +173,15 @@ impl Client {
     /// The same with a certificate, on a connection of its own.
     pub(crate) fn showing(&self, certificate: Arc<CertifiedKey>) -> Self {
         Self { certificate: Some(certificate), ..self.alone() }
+    }
+
+    /// The same with one more header for each value.
+    pub(crate) fn with_headers(&self, name: &'static str, values: impl Iterator<Item = String>) -> Self {
+        let mut client = self.clone();
+        for value in values {
+            client.headers.append(name, value.parse().unwrap());
+        }
+        client
     }
 
     /// GET, to the end of the body.
@@ -237,7 +243,14 @@ impl Client {
             Protocol::Http2 => {
                 let mut sender = self.http2().await;
                 *request.uri_mut() = format!("https://{}{path}", self.server.address).parse().unwrap();
-                sender.send_request(request).await
+                match sender.send_request(request.clone()).await {
+                    // It was never sent: the connection takes no more, which its sender learns late.
+                    Err(error) if error.is_canceled() => {
+                        self.open.lock().unwrap().shared = None;
+                        self.http2().await.send_request(request).await
+                    }
+                    answer => answer,
+                }
             }
         }
     }

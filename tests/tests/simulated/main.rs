@@ -38,7 +38,11 @@ mod passing;
 #[cfg(test)]
 mod plans;
 #[cfg(test)]
+mod quiet;
+#[cfg(test)]
 mod refusals;
+#[cfg(test)]
+mod relay;
 #[cfg(test)]
 mod restores;
 #[cfg(test)]

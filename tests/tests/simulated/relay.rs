@@ -1,4 +1,4 @@
-//! Wires with a switch: a relay in front of a node carries bytes both ways until it is cut. Then it keeps its connections,
+//! Wires with a switch: a relay in front of a server carries bytes both ways until it is cut. Then it keeps its connections,
 //! and makes new ones, and nothing comes through: what a network does that drops packets.
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use weir_daemon::Lifecycle;
 
-/// All relays of a fleet, which are cut together. Their tasks end with the lifecycle.
+/// Relays that are cut together. Their tasks end with the lifecycle.
 pub(crate) struct Relays {
     carries: watch::Sender<bool>,
     lifecycle: Lifecycle,
@@ -22,8 +22,8 @@ impl Relays {
         Self { carries: watch::Sender::new(true), lifecycle }
     }
 
-    /// The address of a new relay to a node.
-    pub(crate) fn to(&self, node: SocketAddr) -> SocketAddr {
+    /// The address of a new relay to a server.
+    pub(crate) fn to(&self, server: SocketAddr) -> SocketAddr {
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -31,7 +31,10 @@ impl Relays {
         let (carries, lifecycle) = (self.carries.subscribe(), self.lifecycle.clone());
         let relay = async move {
             while let Ok((near, _)) = listener.accept().await {
-                let Ok(far) = TcpStream::connect(node).await else { continue };
+                let Ok(far) = TcpStream::connect(server).await else { continue };
+                if near.set_nodelay(true).and(far.set_nodelay(true)).is_err() {
+                    continue;
+                }
                 let (near, far) = (near.into_split(), far.into_split());
                 for (from, to) in [(near.0, far.1), (far.0, near.1)] {
                     let stop = lifecycle.token().clone();

@@ -39,6 +39,7 @@ use self::cluster::{Directory, Instance};
 pub(crate) use self::pki::Pki;
 use crate::client::{Client, LIMIT, Server, Whole};
 use crate::fleet::{Fleet, Wanted};
+use crate::relay::Relays;
 use crate::truth::Collection;
 
 /// What a test may want otherwise.
@@ -67,6 +68,10 @@ pub(crate) struct Settings {
     pub(crate) heads_within: Duration,
     /// Whether clients may show certificates, and weir is a front proxy.
     pub(crate) has_certificates: bool,
+    /// How likely a request is the last that its connection takes.
+    pub(crate) goaway_chance: f64,
+    /// Whether there are wires between weir and upstream that can be cut.
+    pub(crate) has_wires: bool,
     /// Done to the simulation before weir reads from it.
     pub(crate) before: fn(&Sim),
 }
@@ -90,6 +95,8 @@ pub(crate) struct World {
     pki: Pki,
     requests: Mutex<Vec<RequestLine>>,
     instances: Vec<Instance>,
+    /// Between weir and each instance.
+    wires: Vec<Relays>,
     _directory: Directory,
 }
 
@@ -124,6 +131,8 @@ impl Settings {
             entrance: EntranceLimits::default(),
             heads_within: HEAD_LIMIT,
             has_certificates: false,
+            goaway_chance: 0.0,
+            has_wires: false,
             before: |_| {},
         }
     }
@@ -145,7 +154,8 @@ impl Settings {
         let port = ClientPort::bind("127.0.0.1:0".parse().unwrap(), tls.clone()).unwrap();
         let server = Server::new(port.local_address(), tls.ca_pem().unwrap());
         let proxy = ProxyServer::new(Arc::new(proxy), lifecycle.clone());
-        let proxy = proxy.limited(self.entrance).heads_within(self.heads_within);
+        let proxy =
+            proxy.limited(self.entrance).heads_within(self.heads_within).moving_clients(self.goaway_chance);
         proxy.register(registry);
         lifecycle.spawn_critical("listener", proxy.run(port));
         server
@@ -189,7 +199,13 @@ impl World {
         let instances = cluster::serve(&sim, (&directory, &pki)).await;
         let lifecycle = Lifecycle::new();
         let origin = Origin::Kubeconfig { path: Some(directory.0.join("kubeconfig")), context: None };
-        let urls = instances.iter().map(|one| format!("https://{}", one.server.address).parse().unwrap());
+        let tasks = Lifecycle::new();
+        let wires: Vec<_> = instances.iter().map(|_| Relays::new(tasks.clone())).collect();
+        let addresses = instances.iter().zip(&wires).map(|(one, wire)| match settings.has_wires {
+            true => wire.to(one.server.address),
+            false => one.server.address,
+        });
+        let urls = addresses.map(|address| format!("https://{address}").parse().unwrap());
         let options = UpstreamOptions { origin, urls: urls.collect() };
         let upstream = Upstream::load(options.clone(), &lifecycle).await.unwrap();
         if settings.has_certificates {
@@ -207,7 +223,6 @@ impl World {
         let proxy = Proxy::new(mirrors.clone(), Authorizer::new(upstream), passthrough, Drain::new());
         let proxy = proxy.admitting(admission.clone()).limiting(clients.clone());
         let server = settings.listen(proxy, &lifecycle, (&pki, &mut registry));
-        let tasks = Lifecycle::new();
         let client = Client::new(server, ADMIN, tasks.clone());
         let (churn, requests) = (Arc::new(Mutex::new(churn)), Mutex::default());
         Self {
@@ -225,6 +240,7 @@ impl World {
             pki,
             requests,
             instances,
+            wires,
             _directory: directory,
         }
     }
@@ -243,6 +259,11 @@ impl World {
     /// The death of an instance.
     pub(crate) fn kill(&self, instance: usize) {
         drop(self.instances[instance].handle.lock().unwrap().take());
+    }
+
+    /// Nothing comes through between weir and an instance from now on, and nobody is told.
+    pub(crate) fn cut(&self, instance: usize) {
+        self.wires[instance].cut();
     }
 
     pub(crate) fn collection(&self, name: &str) -> Collection {
