@@ -206,7 +206,11 @@ impl DevArguments {
             written: written.to_owned(),
             common,
             of_shards,
-            of_proxies: tls.written().into_iter().chain(times.chain(door.told()).flatten()).collect(),
+            of_proxies: tls
+                .written()
+                .into_iter()
+                .chain(times.into_iter().chain(door.told()).flatten())
+                .collect(),
         }
     }
 }

@@ -16,7 +16,6 @@ use weir_daemon::{Lifecycle, Signals, StopCause};
 use weir_proxy::auth::Authorizer;
 use weir_proxy::drain::Drain;
 use weir_proxy::http::answer::Proxy;
-use weir_proxy::http::clients::Clients;
 use weir_proxy::http::server::Server;
 use weir_proxy::metrics::MirrorMetrics;
 use weir_proxy::mirror::registry::{Backing, Mirrors};
@@ -109,7 +108,7 @@ impl ListenArguments {
         let mirrors = Mirrors::new(upstream.clone(), lifecycle.clone(), (policy, backing));
         let mirrors = mirrors.idle_for(self.common.idle).proved_within(self.proof_limit);
         let mirrors = Arc::new(mirrors);
-        let (metrics, clients) = (Box::new(MirrorMetrics(mirrors.clone())), Clients::default());
+        let (metrics, clients) = (Box::new(MirrorMetrics(mirrors.clone())), self.door.clients());
         process.metrics.with_registry(|registry| {
             registry.register_collector(metrics);
             mirrors.register(registry);

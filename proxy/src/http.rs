@@ -11,6 +11,7 @@ pub mod gate;
 pub mod get;
 mod idle;
 pub mod initial;
+mod line;
 pub mod list;
 pub mod list_body;
 pub mod pages;

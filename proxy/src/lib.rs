@@ -5,9 +5,11 @@
 //! replica of each shard; `mirror` puts these together for one resource. `drain` ends clients one after the other.
 
 pub mod auth;
+mod bucket;
 pub mod drain;
 pub mod http;
 pub mod hub;
+mod known;
 pub mod link;
 pub mod merge;
 pub mod metrics;

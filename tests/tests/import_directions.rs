@@ -70,6 +70,8 @@ const FLOWS: [(&str, Flow); 2] = [
     (
         "proxy",
         &[
+            ("bucket", &[]),
+            ("known", &[]),
             ("peers", &[]),
             ("link", &["peers"]),
             ("merge", &[]),
@@ -78,9 +80,9 @@ const FLOWS: [(&str, Flow); 2] = [
             ("auth", &[]),
             ("drain", &[]),
             ("passthrough", &["drain"]),
-            ("mirror", &["shards", "hub", "link", "merge", "peers"]),
+            ("mirror", &["shards", "hub", "link", "merge", "peers", "bucket", "known"]),
             ("metrics", &["mirror", "peers"]),
-            ("http", &["shards", "hub", "mirror", "auth", "drain", "passthrough"]),
+            ("http", &["shards", "hub", "mirror", "auth", "drain", "passthrough", "bucket", "known"]),
         ],
     ),
 ];

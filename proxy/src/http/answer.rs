@@ -15,9 +15,9 @@ use weir_core::{ResourceVersion, Status};
 use weir_shard_node::memory::{Admission, Refused};
 
 use super::body::ProxyBody;
-use super::clients::Clients;
+use super::clients::{Clients, Guest};
 use super::fail;
-use super::gate::{Gate, Size};
+use super::gate::{Gate, Place, Size};
 use super::passed_watch::{self, Framing};
 use super::reading::{Others, Outcome, Reading};
 use super::request::{ReadRequest, Target, shards_unserved};
@@ -84,42 +84,60 @@ impl Proxy {
     /// The answer to a request.
     pub async fn answer(&self, request: Request<Incoming>) -> Response<ProxyBody> {
         let (mut parts, body) = request.into_parts();
-        let outcome = match certificate::identify(&mut parts) {
+        let (outcome, guest) = match certificate::identify(&mut parts) {
             Ok(()) => self.decide(&parts).await,
-            Err(status) => refused(&parts, &status),
+            Err(status) => (refused(&parts, &status), None),
+        };
+        let served = |body| match guest {
+            Some(guest) => guest.served(body),
+            None => body,
         };
         match outcome {
             Outcome::Answer(mut response) => {
                 let id = parts.headers.get(AUDIT_ID).cloned().unwrap_or_else(audit_id);
                 response.headers_mut().insert(AUDIT_ID, id);
-                *response
+                response.map(served)
             }
-            Outcome::Pass(why, place) => {
-                let is_watch = ReadRequest::read(&parts).is_ok_and(|request| request.is_watch());
-                let request = Request::from_parts(parts, body);
-                // What upstream answers in a mirror's place is not to be worse for it.
-                let answer = match place.is_some() && !is_watch {
-                    true => self.passthrough.forward_read(request, why).await,
-                    false => self.passthrough.forward(request, why).await,
-                };
-                let (parts, body) = answer.into_parts();
-                let framing = Framing::of(&parts).filter(|_| is_watch);
-                let body = match framing {
-                    Some(framing) => passed_watch::watch(body, framing, (self.drain.turn(), place)),
-                    None => ProxyBody::Passed(body, place),
-                };
-                Response::from_parts(parts, body)
-            }
+            Outcome::Pass(why, place) => self.pass((parts, body), (why, place)).await.map(served),
             Outcome::Refusal => self.refusal(parts, body).await,
         }
     }
 
-    async fn decide(&self, parts: &Parts) -> Outcome {
+    async fn pass(
+        &self,
+        (parts, body): (Parts, Incoming),
+        (why, place): (Passed, Option<Place>),
+    ) -> Response<ProxyBody> {
+        let is_watch = ReadRequest::read(&parts).is_ok_and(|request| request.is_watch());
+        let request = Request::from_parts(parts, body);
+        // What upstream answers in a mirror's place is not to be worse for it.
+        let answer = match place.is_some() && !is_watch {
+            true => self.passthrough.forward_read(request, why).await,
+            false => self.passthrough.forward(request, why).await,
+        };
+        let (parts, body) = answer.into_parts();
+        let framing = Framing::of(&parts).filter(|_| is_watch);
+        let body = match framing {
+            Some(framing) => passed_watch::watch(body, framing, (self.drain.turn(), place)),
+            None => ProxyBody::Passed(body, place),
+        };
+        Response::from_parts(parts, body)
+    }
+
+    /// What comes of a request, and who made it, if it can be one of many.
+    async fn decide(&self, parts: &Parts) -> (Outcome, Option<Guest>) {
         let request = match ReadRequest::read(parts) {
             Ok(request) => request,
-            Err(why) => return Outcome::Pass(why, None),
+            Err(why) => return (Outcome::Pass(why, None), None),
         };
-        let outcome = self.read(parts, &request).await;
+        if let Some(why) = self.passes(&request) {
+            return (Outcome::Pass(why, None), None);
+        }
+        let guest = match self.clients.admit(parts, &request) {
+            Ok(guest) => guest,
+            Err(status) => return (refused(parts, &status), None),
+        };
+        let outcome = self.read(parts, (&request, &guest)).await;
         let outcome = match outcome {
             Ok(Outcome::Pass(why, _)) if request.names_shards() => match why {
                 Passed::NoPermit => Outcome::Refusal,
@@ -128,18 +146,28 @@ impl Proxy {
             Ok(outcome) => outcome,
             Err(status) => refused(parts, &status),
         };
-        self.clients.noted((parts, &request), outcome)
+        guest.noted(&request, &outcome);
+        (outcome, Some(guest))
+    }
+
+    /// Why one object is always read at upstream, where it is.
+    fn passes(&self, request: &ReadRequest) -> Option<Passed> {
+        let Target::Object { .. } = request.target else { return None };
+        let is_free = !request.names_shards();
+        if is_free && !self.mirrors.allows(&request.resource) {
+            return Some(Passed::NotMirrored);
+        }
+        (is_free && needs_proof(request)).then_some(Passed::Freshness)
     }
 
     /// A read of a form that mirrors know.
-    async fn read(&self, parts: &Parts, request: &ReadRequest) -> Result<Outcome, Status> {
+    async fn read(&self, parts: &Parts, (request, guest): (&ReadRequest, &Guest)) -> Result<Outcome, Status> {
         if !self.mirrors.allows(&request.resource) {
             return Ok(Outcome::Pass(Passed::NotMirrored, None));
         }
         if matches!(request.target, Target::Object { .. }) && needs_proof(request) {
             return Ok(Outcome::Pass(Passed::Freshness, None));
         }
-        self.clients.admit(parts, request)?;
         let permit = match self.authorizer.authorize(parts, &request.info).await {
             Ok(permit) => permit,
             Err(reason) => return Ok(Outcome::Pass(pass_of(reason), None)),
@@ -163,7 +191,8 @@ impl Proxy {
             return Ok(Outcome::Pass(Passed::Encoding, None));
         };
         let others = Others { gate: &self.gate, drain: &self.drain, passthrough: &self.passthrough };
-        let reading = Reading { permit, mirror: &mirror, request, parts, is_pretty, others, in_use: &in_use };
+        let reading =
+            Reading { permit, mirror: &mirror, request, parts, is_pretty, others, in_use: &in_use, guest };
         if request.is_watch() {
             return Ok(reading.answer().await);
         }

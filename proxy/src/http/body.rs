@@ -11,6 +11,7 @@ use futures_util::Stream;
 use http_body::{Body, Frame, SizeHint};
 use weir_upstream::BoxError;
 
+use super::clients::Served;
 use super::gate::Place;
 use crate::mirror::usage::InUse;
 use crate::passthrough::PassedBody;
@@ -33,6 +34,8 @@ pub enum ProxyBody {
     Stream(DataStream, Option<InUse>),
     /// Upstream's, and a place in the gate until it has ended.
     Passed(PassedBody, Option<Place>),
+    /// Any of these, of a request that holds a place among those of its client.
+    Served(Box<Served>),
 }
 
 // === impl Segments ===
@@ -161,6 +164,7 @@ impl ProxyBody {
                 let frame = Pin::new(body).poll_frame(context);
                 frame.map_ok(|frame| frame.map_data(Segments::from)).map_err(Into::into)
             }
+            Self::Served(served) => served.poll(context),
         };
         frame.map(Option::transpose)
     }
@@ -189,6 +193,7 @@ impl Body for ProxyBody {
             Self::Full(bytes) => bytes.as_ref().is_none_or(Bytes::is_empty),
             Self::Stream(..) => false,
             Self::Passed(body, _) => body.is_end_stream(),
+            Self::Served(served) => served.body().is_end_stream(),
         }
     }
 
@@ -197,6 +202,7 @@ impl Body for ProxyBody {
             Self::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
             Self::Stream(..) => SizeHint::default(),
             Self::Passed(body, _) => body.size_hint(),
+            Self::Served(served) => served.body().size_hint(),
         }
     }
 }

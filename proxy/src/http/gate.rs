@@ -2,16 +2,13 @@
 //! watches at once, so that neither a cold start with many clients nor a feed that lags is a herd at upstream.
 //!
 //! A mirror that is there knows how much it would ask of upstream: a large list waits for the large one before it.
-//!
-//! Whoever is refused is told when to come again: behind all who were refused before, at the pace at which places become
-//! free. Nobody keeps a place for them; who comes too early is refused again.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use tokio::time::Instant;
 use weir_core::Status;
+
+use super::line::{Held, Line};
 
 /// Lists and gets at once: each may be a whole collection that upstream holds in memory while it is sent.
 const LISTS: u32 = 8;
@@ -26,10 +23,6 @@ const WATCHES: u32 = 50;
 /// How long a list keeps its place, before it is known; and a watch.
 const FIRST_LIST: Duration = Duration::from_secs(1);
 const FIRST_WATCH: Duration = Duration::from_secs(10);
-
-/// The soonest and the latest that somebody is told to come again.
-const SOONEST: Duration = Duration::from_secs(1);
-const LATEST: Duration = Duration::from_secs(30);
 
 /// How much a list asks of upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,34 +44,12 @@ pub struct Gate {
     watches: Arc<Line>,
 }
 
-/// Places of one kind, and those who wait for them.
-#[derive(Debug)]
-struct Line {
-    places: u32,
-    state: Mutex<State>,
-}
-
-#[derive(Debug)]
-struct State {
-    held: u32,
-    /// How long a place is held: a mean in which the last one counts for an eighth.
-    hold: Duration,
-    /// When the last of those who were refused will have had a place.
-    served: Instant,
-}
-
 /// A place in the gate, held until the answer has ended.
 #[derive(Debug)]
 pub struct Place {
     _held: Held,
     /// That of a large list among the large ones.
     _large: Option<Held>,
-}
-
-#[derive(Debug)]
-struct Held {
-    line: Arc<Line>,
-    since: Instant,
 }
 
 // === impl Gate ===
@@ -100,19 +71,19 @@ impl Gate {
         let (line, large) = match size {
             Size::Object => (&self.objects, None),
             Size::Small => (&self.lists, None),
-            Size::Large => (&self.lists, Some(Line::enter(&self.large)?)),
+            Size::Large => (&self.lists, Some(self.large.enter().map_err(refusal)?)),
         };
-        Ok(Place { _held: Line::enter(line)?, _large: large })
+        Ok(Place { _held: line.enter().map_err(refusal)?, _large: large })
     }
 
     /// A place for a watch.
     pub fn watch(&self) -> Result<Place, Status> {
-        Ok(Place { _held: Line::enter(&self.watches)?, _large: None })
+        Ok(Place { _held: self.watches.enter().map_err(refusal)?, _large: None })
     }
 
     /// The refusal of a watch that has waited for its mirror in vain: it comes again behind those who were refused before.
     pub fn later(&self) -> Status {
-        self.watches.refuse(&mut self.watches.state.lock())
+        refusal(self.watches.refuse())
     }
 }
 
@@ -122,48 +93,11 @@ impl Default for Gate {
     }
 }
 
-// === impl Line ===
-
-impl Line {
-    fn new(places: u32, hold: Duration) -> Self {
-        Self { places, state: Mutex::new(State { held: 0, hold, served: Instant::now() }) }
-    }
-
-    fn enter(self: &Arc<Self>) -> Result<Held, Status> {
-        let mut state = self.state.lock();
-        if state.held < self.places {
-            state.held += 1;
-            return Ok(Held { line: self.clone(), since: Instant::now() });
-        }
-        Err(self.refuse(&mut state))
-    }
-
-    fn refuse(&self, state: &mut State) -> Status {
-        let now = Instant::now();
-        // Nobody is behind more of them than anybody is told to wait for.
-        let behind = state.served.max(now) + state.hold / self.places;
-        state.served = behind.min(now + LATEST);
-        let wait = state.served.duration_since(now).clamp(SOONEST, LATEST);
-        let seconds = u32::try_from(wait.as_millis().div_ceil(1_000)).unwrap_or(1);
-        Status::too_many_requests(
-            "the mirror of this resource cannot answer now; too many requests wait for it",
-            seconds,
-        )
-    }
-
-    fn leave(&self, held_for: Duration) {
-        let mut state = self.state.lock();
-        state.held -= 1;
-        state.hold = (state.hold * 7 + held_for) / 8;
-    }
-}
-
-// === impl Held ===
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.line.leave(self.since.elapsed());
-    }
+fn refusal(seconds: u32) -> Status {
+    Status::too_many_requests(
+        "the mirror of this resource cannot answer now; too many requests wait for it",
+        seconds,
+    )
 }
 
 #[cfg(test)]
@@ -198,7 +132,7 @@ mod tests {
         drop((large, small, object));
         let _small: Vec<_> = (0..LISTS).map(|_| gate.list(Size::Small).unwrap()).collect();
         refused(gate.list(Size::Large));
-        assert_eq!(gate.large.state.lock().held, 0, "what found no place holds none");
+        assert_eq!(gate.large.held(), 0, "what found no place holds none");
     }
 
     #[tokio::test(start_paused = true)]

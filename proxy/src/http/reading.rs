@@ -11,6 +11,7 @@ use weir_core::options::{
 use weir_core::{ObjectKey, Status};
 
 use super::body::ProxyBody;
+use super::clients::Guest;
 use super::fresh::Otherwise;
 use super::gate::{Gate, Place, Size};
 use super::list::{Listed, Listing};
@@ -47,6 +48,7 @@ pub(super) struct Reading<'a> {
     pub(super) is_pretty: bool,
     pub(super) others: Others<'a>,
     pub(super) in_use: &'a InUse,
+    pub(super) guest: &'a Guest,
 }
 
 /// What an answer needs beside the mirror.
@@ -192,9 +194,10 @@ impl Reading<'_> {
     /// A watch that the mirror cannot prove to be fresh is not left to upstream for hours: only its state is read there.
     async fn watch(&self, narrowed: &Narrowed, options: &ListOptions) -> Result<Outcome, Status> {
         let interest = &narrowed.interest;
+        self.guest.watches(self.parts, (&self.request.resource, interest))?;
         let watching = Watching { mirror: self.mirror, interest, options, drain: self.others.drain };
         let (body, proof) = match self.watched(narrowed, &watching).await? {
-            Watched::Answer(plan, proof) => (watch_body::watch(*plan), proof),
+            Watched::Answer(plan, proof) => (watch_body::watch(*plan, Some(self.guest)), proof),
             Watched::Over => (ProxyBody::Full(None), None),
             Watched::Failed(status) => (watch_body::error(&status), None),
             Watched::Pass(Passed::TooOld) if interest.shard.is_some() => {

@@ -13,6 +13,7 @@ use weir_core::{Object, ResourceVersion, Status};
 use weir_upstream::BoxError;
 
 use super::body::{ProxyBody, Segments};
+use super::clients::{Bill, Guest};
 use super::initial::Initial;
 use crate::drain::Turn;
 use crate::hub::follow::{Follower, Next};
@@ -61,6 +62,10 @@ struct Sending {
     baseline: ResourceVersion,
     next_bookmark: Option<Instant>,
     is_over: bool,
+    /// Who watches.
+    guest: Option<Guest>,
+    /// What it pays for the state, while that is sent.
+    bill: Option<Bill>,
 }
 
 // === impl Frames ===
@@ -99,9 +104,11 @@ impl Frames {
     }
 }
 
-/// The body of a watch.
-pub fn watch(plan: WatchPlan) -> ProxyBody {
-    let sending = Sending::new(plan);
+/// The body of a watch, and who watches.
+pub(super) fn watch(plan: WatchPlan, guest: Option<&Guest>) -> ProxyBody {
+    let mut sending = Sending::new(plan);
+    sending.bill = guest.filter(|_| sending.plan.initial.is_some()).map(Guest::bill);
+    sending.guest = guest.cloned();
     ProxyBody::stream(stream::try_unfold(sending, |mut sending| async move {
         Ok::<_, BoxError>(sending.next().await?.map(|piece| (piece, sending)))
     }))
@@ -112,7 +119,8 @@ pub fn watch(plan: WatchPlan) -> ProxyBody {
 impl Sending {
     fn new(plan: WatchPlan) -> Self {
         let baseline = plan.follower.cursor();
-        let mut sending = Self { plan, baseline, next_bookmark: None, is_over: false };
+        let mut sending =
+            Self { plan, baseline, next_bookmark: None, is_over: false, guest: None, bill: None };
         // Who owes an end mark is looked at at once, and so may get an ordinary bookmark right behind it.
         sending.next_bookmark = match sending.plan.has_end_bookmark {
             true => Some(Instant::now() + Duration::from_millis(rand::rng().random_range(0..1_250))),
@@ -135,7 +143,7 @@ impl Sending {
             }
             let next = tokio::select! {
                 biased;
-                next = self.plan.follower.advance() => next,
+                next = advance(&mut self.plan.follower, self.guest.as_ref()) => next,
                 () = self.plan.turn.come() => continue,
                 () = tokio::time::sleep_until(self.plan.deadline) => return Ok(None),
             };
@@ -181,9 +189,12 @@ impl Sending {
         for object in &objects {
             self.plan.frames.push(EventKind::Added, object, &mut piece);
         }
+        if let Some(bill) = &mut self.bill {
+            bill.add(piece.len());
+        }
         if is_end {
             let at = self.plan.follower.cursor();
-            self.plan.initial = None;
+            (self.plan.initial, self.bill) = (None, None);
             if let Some(template) = self.plan.bookmarks.as_ref().filter(|_| self.plan.has_end_bookmark) {
                 piece = bookmark(template.end(), at);
             }
@@ -245,6 +256,15 @@ impl Sending {
         let status = Status::watch_too_old(self.plan.follower.cursor(), floor);
         Bytes::from(status.to_watch_line()).into()
     }
+}
+
+/// What comes next. A watch that reads the logs of shards waits until it is its client's turn.
+async fn advance(follower: &mut Follower, guest: Option<&Guest>) -> Next {
+    let _late = match guest.filter(|_| follower.is_late()) {
+        Some(guest) => Some(guest.late().await),
+        None => None,
+    };
+    follower.advance().await
 }
 
 /// A single ERROR event, after which the watch ends.

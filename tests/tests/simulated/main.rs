@@ -10,6 +10,8 @@ mod checks;
 #[cfg(test)]
 mod client;
 #[cfg(test)]
+mod door;
+#[cfg(test)]
 mod ending;
 #[cfg(test)]
 mod entrance;

@@ -5,15 +5,23 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::ClientLimits;
-use super::bucket::Bucket;
+use crate::bucket::Bucket;
 
 /// Of what there was too much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Limit {
     /// Refused requests.
     Refusals,
-    /// Large lists.
+    /// Bytes of large lists and states.
     Lists,
+    /// Lists at once.
+    ListsAtOnce,
+    /// Bytes of lists at once.
+    Bytes,
+    /// Open watches.
+    Watches,
+    /// Distinct interests.
+    Interests,
 }
 
 /// What a client has left.
@@ -33,6 +41,10 @@ impl Limit {
         match self {
             Self::Refusals => "refusals",
             Self::Lists => "lists",
+            Self::ListsAtOnce => "lists at once",
+            Self::Bytes => "bytes at once",
+            Self::Watches => "watches",
+            Self::Interests => "interests",
         }
     }
 }
@@ -42,7 +54,7 @@ impl Limit {
 impl Account {
     /// That of a client that has cost nothing.
     pub(super) fn new(limits: &ClientLimits, now: Instant) -> Self {
-        let ClientLimits { refusals, list_bytes, large: _ } = *limits;
+        let ClientLimits { refusals, list_bytes, large: _, of_one: _, of_all: _ } = *limits;
         let (refusals, list_bytes) = (Bucket::full(refusals, now), Bucket::full(list_bytes, now));
         Self { refusals, list_bytes, last_list: 0 }
     }

@@ -13,7 +13,7 @@ use tracing::warn;
 
 use super::account::Limit;
 
-/// Names that are told apart, and the bytes of each: 2 limits × 100 series.
+/// Names that are told apart, and the bytes of each: 6 limits × 100 series.
 const MAX_NAMES: usize = 100;
 const MAX_NAME_BYTES: usize = 64;
 /// The name of all others.
@@ -22,10 +22,11 @@ const OTHER: &str = "other";
 /// The name, and the limit.
 type Label = [(&'static str, String); 2];
 
-/// Requests that were refused for what their client had cost before.
+/// Requests that were refused for what their client had cost before or has open, or for what all have open.
 #[derive(Debug, Default)]
 pub(super) struct ClientMetrics {
     limited: Family<Label, Counter>,
+    full: Family<[(&'static str, &'static str); 1], Counter>,
     names: Mutex<HashSet<Arc<str>>>,
 }
 
@@ -36,9 +37,22 @@ impl ClientMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register(
             "client_limited",
-            "Requests refused for what their client had cost before, by the first word of its User-Agent",
+            "Requests refused for what their client had cost before or has open, by the first word of its User-Agent",
             self.limited.clone(),
         );
+        registry.register(
+            "clients_full",
+            "Requests refused for what all clients together have open",
+            self.full.clone(),
+        );
+    }
+
+    /// Counts one that was refused for what all have open, and says so like the others.
+    pub(super) fn full(&self, limit: Limit) {
+        let before = self.full.get_or_create(&[("limit", limit.word())]).inc();
+        if (before + 1).is_power_of_two() {
+            warn!(limit = limit.word(), refused = before + 1, "clients have too much open, refusing more");
+        }
     }
 
     /// Counts one, and says so in the log for the first, second, fourth and so on of a name.

@@ -1,5 +1,7 @@
 //! Clients that cost too much, in a time that the test makes: who is refused, for how long, and by what name it is counted.
 
+mod at_once;
+
 use std::net::Ipv4Addr;
 
 use bytes::Bytes;
@@ -14,6 +16,8 @@ const LIMITS: ClientLimits = ClientLimits {
     refusals: Allowance { a_second: 10, at_once: 50 },
     list_bytes: Allowance { a_second: 100, at_once: 10_000 },
     large: 500,
+    of_one: AtOnce { lists: 100, bytes: 1 << 20, watches: 100, late: 1, interests: 100 },
+    of_all: AtOnce { lists: 200, bytes: 1 << 20, watches: 200, late: 1, interests: 200 },
 };
 
 const WATCH: &str = "/api/v1/pods?watch=1&resourceVersion=1";
@@ -51,9 +55,23 @@ impl Asked {
         Some(status.retry_after_seconds().expect("it says when to come again"))
     }
 
-    fn ends(&self, clients: &Clients, outcome: Outcome) -> Outcome {
+    /// Let in, or so early that it was not refused yet.
+    fn guest(&self, clients: &Clients) -> Guest {
         let Self(parts, request) = self;
-        clients.noted((parts, request), outcome)
+        clients.admit(parts, request).unwrap_or_else(|_| {
+            let one = (Kind::List, Arc::new(Open::new(LIMITS.of_one)));
+            let places = clients.places(parts, one).unwrap();
+            Guest::new((clients.clone(), clients.client(parts)), Some(places), may_be_large(request))
+        })
+    }
+
+    fn ends(&self, clients: &Clients, outcome: Outcome) -> Outcome {
+        let guest = self.guest(clients);
+        guest.noted(&self.1, &outcome);
+        match outcome {
+            Outcome::Answer(response) => Outcome::Answer(Box::new(response.map(|body| guest.served(body)))),
+            outcome => outcome,
+        }
     }
 
     /// How many of these have to come before the client is refused; `None` if none of a hundred is too much.
@@ -122,7 +140,11 @@ async fn what_is_no_fault_of_the_client_is_not_counted() {
     }
     let old = Asked::by("patient", "/api/v1/pods?resourceVersion=1&resourceVersionMatch=Exact");
     assert_eq!(old.bears(&clients, |_| Outcome::Pass(Passed::TooOld, None)), None);
-    assert_eq!(clients.0.known.lock().find(clients.client(&asked.0)).map(|_| ()), None, "nor remembered");
+    assert_eq!(
+        clients.0.state.lock().known.find(&clients.client(&asked.0)).map(|_| ()),
+        None,
+        "nor remembered"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -19,7 +19,7 @@ pub struct Allowance {
 
 /// What is left of an allowance.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bucket {
+pub(crate) struct Bucket {
     allowance: Allowance,
     left: f64,
     at: Instant,
@@ -29,25 +29,25 @@ pub(super) struct Bucket {
 
 impl Bucket {
     /// A full one.
-    pub(super) fn full(allowance: Allowance, now: Instant) -> Self {
+    pub(crate) fn full(allowance: Allowance, now: Instant) -> Self {
         Self { allowance, left: allowance.at_once as f64, at: now }
     }
 
     /// Takes so much, whether or not it is there.
-    pub(super) fn take(&mut self, amount: u64, now: Instant) {
+    pub(crate) fn take(&mut self, amount: u64, now: Instant) {
         self.refill(now);
         let debt = -((self.allowance.a_second * DEBT_SECONDS) as f64);
         self.left = (self.left - amount as f64).max(debt);
     }
 
     /// Gives back what was taken for nothing.
-    pub(super) fn give(&mut self, amount: u64, now: Instant) {
+    pub(crate) fn give(&mut self, amount: u64, now: Instant) {
         self.refill(now);
         self.left = (self.left + amount as f64).min(self.allowance.at_once as f64);
     }
 
     /// How long it takes until there is one; `None` if there is.
-    pub(super) fn wait(&mut self, now: Instant) -> Option<Duration> {
+    pub(crate) fn wait(&mut self, now: Instant) -> Option<Duration> {
         self.refill(now);
         let missing = 1.0 - self.left;
         (missing > 0.0).then(|| Duration::from_secs_f64(missing / self.allowance.a_second as f64))
