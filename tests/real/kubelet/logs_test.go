@@ -151,8 +151,9 @@ func TestUG07_StalledReadersHoldUpNoWrite(t *testing.T) {
 	}
 }
 
-// stall asks for a path on a connection of its own and reads the head of the answer, with little room for the rest.
-func stall(t testing.TB, path string) {
+// stall asks for a path on a connection of its own and reads the head of the answer, with little room for the rest. What it
+// returns ends the connection, as does the end of the test.
+func stall(t testing.TB, path string) func() {
 	t.Helper()
 	endpoint := plane.Weir.Endpoint(0)
 	address, err := url.Parse(endpoint.URL)
@@ -179,4 +180,5 @@ func stall(t testing.TB, path string) {
 	if err != nil || !strings.Contains(line, " 200 ") {
 		t.Fatal(errors.Join(fmt.Errorf("%s: %q", path, line), err))
 	}
+	return func() { tcp.Close() }
 }

@@ -60,6 +60,30 @@ func TestPF04_WritesReachUpstreamAsTheyAre(t *testing.T) {
 	assertSameAnswer(t, "HEAD", weir.Must(t, head), upstream.Must(t, head))
 }
 
+// TestPF04_BodiesThatAreTooLargeAreUpstreamsToRefuse sends one beyond upstream's 3 MiB, and one just below what an object may have.
+func TestPF04_BodiesThatAreTooLargeAreUpstreamsToRefuse(t *testing.T) {
+	t.Parallel()
+	space := namespace(t)
+	weir, upstream := through(t, cluster.AdminToken), direct(t, cluster.AdminToken)
+	for _, size := range []int{1_000_000, 4 << 20} {
+		var answers []client.Answer
+		for i, c := range []*client.Client{weir, upstream} {
+			body := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"large-%d-%d"},"data":{"a":%q}}`, size, i, strings.Repeat("x", size))
+			header := http.Header{"Content-Type": {"application/json"}}
+			answers = append(answers, c.Must(t, client.Request{Method: http.MethodPost, Path: configMaps.in(space), Header: header, Body: body}))
+		}
+		if got, want := answers[0].Status, answers[1].Status; got != want {
+			t.Errorf("%d bytes: %d, upstream answers %d", size, got, want)
+		}
+		if size > 1_000_000 {
+			if answers[0].Status != http.StatusRequestEntityTooLarge {
+				t.Errorf("%d bytes: %d", size, answers[0].Status)
+			}
+			assertSameAnswer(t, "a body that is too large", answers[0], answers[1])
+		}
+	}
+}
+
 // TestAuditIDReachesUpstream also shows whose name stands in the log: the caller's, with the caller's user agent.
 func TestAuditIDReachesUpstream(t *testing.T) {
 	t.Parallel()
