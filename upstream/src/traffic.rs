@@ -58,8 +58,8 @@ fn is_endless(path: &PathAndQuery) -> bool {
 mod tests {
     use super::*;
 
-    fn of(method: Method, path: &'static str) -> Traffic {
-        Traffic::of(&method, &PathAndQuery::from_static(path))
+    fn of(method: &Method, path: &'static str) -> Traffic {
+        Traffic::of(method, &PathAndQuery::from_static(path))
     }
 
     #[test]
@@ -75,18 +75,18 @@ mod tests {
             "/api/v1/nodes/a/proxy/stats",
             "/api/v1/namespaces/a/services/http:b:80/proxy/x/y",
         ] {
-            assert_eq!(of(Method::GET, path), Traffic::Streams, "{path}");
+            assert_eq!(of(&Method::GET, path), Traffic::Streams, "{path}");
         }
-        assert_eq!(of(Method::POST, "/api/v1/namespaces/a/pods/b/exec?command=ls"), Traffic::Streams);
+        assert_eq!(of(&Method::POST, "/api/v1/namespaces/a/pods/b/exec?command=ls"), Traffic::Streams);
     }
 
     #[test]
     fn all_else_is_a_read_or_a_write() {
         for path in ["/api/v1/pods", "/api/v1/pods?watch=0", "/apis", "/", "/version", "/api/v1/log?a=watch"]
         {
-            assert_eq!(of(Method::GET, path), Traffic::Reads, "{path}");
-            assert_eq!(of(Method::POST, path), Traffic::Writes, "{path}");
-            assert_eq!(of(Method::DELETE, path), Traffic::Writes, "{path}");
+            assert_eq!(of(&Method::GET, path), Traffic::Reads, "{path}");
+            assert_eq!(of(&Method::POST, path), Traffic::Writes, "{path}");
+            assert_eq!(of(&Method::DELETE, path), Traffic::Writes, "{path}");
         }
     }
 }

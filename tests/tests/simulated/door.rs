@@ -152,13 +152,11 @@ async fn headers_may_be_as_many_and_as_large_as_at_upstream() {
     let list = "/api/v1/configmaps?resourceVersion=0";
     for protocol in [Protocol::Http1, Protocol::Http2] {
         let client = world.client.speaking(protocol);
-        let groups = (0..400).map(|number| format!("oidc:a-group-with-a-long-name-{number}"));
-        let many = client.with_headers("impersonate-group", groups);
-        let answer = many.with_header("impersonate-user", "jane").get(list).await;
-        assert_ne!(answer.code, 431, "{protocol:?}: {}", answer.text());
+        let many = (0..400).map(|number| format!("one-of-many-values-of-this-header-{number}"));
+        client.with_headers("x-many", many).get(list).await.mirrored();
         let large = client.with_header("x-large", &"x".repeat(100 << 10));
         assert_eq!(large.get(list).await.code, 200, "{protocol:?}");
-        let beyond = client.with_headers("x-large", (0..20).map(|_| "x".repeat(100 << 10)));
+        let beyond = client.with_headers("x-large", (0..11).map(|_| "x".repeat(100 << 10)));
         // Over HTTP/1.1 the connection may break before the client has sent all of it.
         let refused = beyond.open_or_broken(list).await.map(|answer| answer.code);
         assert!(refused == Some(431) || refused.is_none() && protocol == Protocol::Http1, "{refused:?}");
