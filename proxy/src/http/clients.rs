@@ -11,11 +11,14 @@ mod metrics;
 mod open;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
+use std::num::NonZero;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -50,6 +53,9 @@ const CLIENTS: usize = 10_000;
 /// From so many clients on it is looked which of them have nothing open any more.
 const SWEEP_AT: usize = 1_000;
 
+/// How long it counts that another client has asked.
+const SEVERAL: Duration = Duration::from_secs(1);
+
 /// How much a client may cost. The defaults are far beyond what a fleet needs that shares one token: they stop what goes on
 /// for minutes, not what comes at once.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +68,8 @@ pub struct ClientLimits {
     pub list_bytes: Allowance,
     /// From how many bytes on a list is large: 500 objects of 8 KiB, listed however often, are not.
     pub large: u64,
+    /// Pieces of lists of one client that are being made and written at once, while others ask as well.
+    pub pieces: usize,
     /// What one client may have open: half of what all may.
     pub of_one: AtOnce,
     /// What all may have open together. 8,000 lists and 1 GiB of them; 100,000 watches of some 15 KiB are 1.5 GiB; 1,024 that
@@ -83,6 +91,9 @@ struct Shared {
     limits: Option<ClientLimits>,
     keys: RandomState,
     state: Mutex<State>,
+    /// Since when clients are counted, and until how many milliseconds later there are several.
+    began: Instant,
+    several_until: AtomicU64,
     of_all: Arc<Open>,
     metrics: ClientMetrics,
 }
@@ -93,6 +104,8 @@ struct State {
     /// As many as there are clients with something open, and at most as many again.
     open: HashMap<u64, Weak<Open>>,
     sweep_at: usize,
+    /// Who asked last.
+    last: u64,
 }
 
 /// Whose limit it is.
@@ -110,6 +123,7 @@ impl Default for ClientLimits {
             refusals: Allowance { a_second: 10, at_once: 5_000 },
             list_bytes: Allowance { a_second: 100 << 20, at_once: 100 << 30 },
             large: 4 << 20,
+            pieces: (cores() / 2).max(1),
             of_one: AtOnce { lists: 4_000, bytes: 512 << 20, watches: 50_000, late: 512, interests: 25_000 },
             of_all: AtOnce { lists: 8_000, bytes: 1 << 30, watches: 100_000, late: 1_024, interests: 50_000 },
         }
@@ -130,10 +144,11 @@ impl Clients {
     }
 
     fn with(limits: Option<ClientLimits>) -> Self {
-        let of_all = Arc::new(Open::new(limits.unwrap_or_default().of_all));
-        let state = State { known: Known::new(CLIENTS), open: HashMap::new(), sweep_at: SWEEP_AT };
+        let of_all = Arc::new(Open::new(limits.unwrap_or_default().of_all, 0));
+        let state = State { known: Known::new(CLIENTS), open: HashMap::new(), sweep_at: SWEEP_AT, last: 0 };
         let (keys, state, metrics) = (RandomState::new(), Mutex::new(state), ClientMetrics::default());
-        Self(Arc::new(Shared { limits, keys, state, of_all, metrics }))
+        let (began, several_until) = (Instant::now(), AtomicU64::new(0));
+        Self(Arc::new(Shared { limits, keys, state, began, several_until, of_all, metrics }))
     }
 
     /// Shows whom the limits hit, and what is open.
@@ -155,6 +170,9 @@ impl Clients {
         let (now, is_costly) = (Instant::now(), is_large || shows_state(request));
         let admitted = {
             let mut state = self.0.state.lock();
+            if std::mem::replace(&mut state.last, client) != client {
+                self.0.several_until.store(self.elapsed(now + SEVERAL), Ordering::Relaxed);
+            }
             let exceeded = state.known.find(&client).and_then(|account| account.exceeded(now));
             match exceeded.filter(|(limit, _)| *limit != Limit::Lists || is_costly) {
                 Some(exceeded) => Err(exceeded),
@@ -202,6 +220,15 @@ impl Clients {
                 self.0.keys.hash_one((false, address))
             }
         }
+    }
+
+    /// Whether more than one client has asked of late.
+    fn are_several(&self) -> bool {
+        self.elapsed(Instant::now()) < self.0.several_until.load(Ordering::Relaxed)
+    }
+
+    fn elapsed(&self, now: Instant) -> u64 {
+        u64::try_from(now.duration_since(self.0.began).as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Takes from a client what its last large list cost.
@@ -263,10 +290,14 @@ impl State {
             self.open.retain(|_, open| open.strong_count() > 0);
             self.sweep_at = SWEEP_AT.max(2 * self.open.len());
         }
-        let open = Arc::new(Open::new(limits.of_one));
+        let open = Arc::new(Open::new(limits.of_one, limits.pieces));
         self.open.insert(client, Arc::downgrade(&open));
         open
     }
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// Whether this was the client's own doing: what is wrong with the request stays wrong when it is sent again. A watch from

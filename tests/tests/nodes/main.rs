@@ -1,5 +1,5 @@
-//! The whole of weir in front of a simulated apiserver with its shards on nodes of their own: all scenarios of the target
-//! `simulated`, which have the same results here, and what becomes of clients when nodes are killed, hang, lag or come back.
+//! The whole of weir in front of a simulated apiserver with its shards on nodes of their own: the scenarios of the target
+//! `simulated` (but `quiet`, which makes time pass), which have the same results here, and what becomes of clients when nodes are killed, hang, lag or come back.
 //!
 //! The nodes run in threads of this process, not in processes of their own, so that a test can look at them and a fault hits
 //! at a known moment; between them and the proxy everything is as between processes.
@@ -24,6 +24,7 @@ mod views;
 mod scenarios {
     pub(crate) mod certificates;
     pub(crate) mod checks;
+    #[expect(dead_code, reason = "`quiet` is no scenario here: its time is not that of the nodes' threads")]
     pub(crate) mod client;
     pub(crate) mod door;
     pub(crate) mod ending;
@@ -38,7 +39,6 @@ mod scenarios {
     pub(crate) mod overload;
     pub(crate) mod passing;
     pub(crate) mod plans;
-    pub(crate) mod quiet;
     pub(crate) mod refusals;
     pub(crate) mod relay;
     pub(crate) mod restores;
@@ -51,5 +51,6 @@ mod scenarios {
     pub(crate) mod watcher;
     pub(crate) mod watches;
     pub(crate) mod windows;
+    #[expect(dead_code, reason = "`quiet` is no scenario here: its time is not that of the nodes' threads")]
     pub(crate) mod world;
 }

@@ -54,8 +54,8 @@ impl Limit {
 impl Account {
     /// That of a client that has cost nothing.
     pub(super) fn new(limits: &ClientLimits, now: Instant) -> Self {
-        let ClientLimits { refusals, list_bytes, large: _, of_one: _, of_all: _ } = *limits;
-        let (refusals, list_bytes) = (Bucket::full(refusals, now), Bucket::full(list_bytes, now));
+        let (refusals, list_bytes) =
+            (Bucket::full(limits.refusals, now), Bucket::full(limits.list_bytes, now));
         Self { refusals, list_bytes, last_list: 0 }
     }
 

@@ -5,6 +5,8 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use http::request::Parts;
 use http_body::{Body, Frame};
 use tokio::sync::OwnedSemaphorePermit;
@@ -14,6 +16,7 @@ use weir_upstream::BoxError;
 
 use super::account::Account;
 use super::open::{Full, Kind, Open};
+use super::turns::Turn;
 use super::{Clients, Of, is_refusal};
 use crate::http::body::{ProxyBody, Segments};
 use crate::http::line::Held;
@@ -61,6 +64,9 @@ pub struct Served {
     bill: Option<Bill>,
     /// What the connection of a list took last, until it asks for more.
     under_way: u64,
+    /// That of a list to make a piece, and to have it written.
+    turn: Option<Turn>,
+    waiting: Option<BoxFuture<'static, Turn>>,
 }
 
 // === impl Guest ===
@@ -83,7 +89,14 @@ impl Guest {
             return body;
         }
         let bill = self.0.is_large.then(|| self.bill());
-        ProxyBody::Served(Box::new(Served { body, guest: self, bill, under_way: 0 }))
+        ProxyBody::Served(Box::new(Served {
+            body,
+            guest: self,
+            bill,
+            under_way: 0,
+            turn: None,
+            waiting: None,
+        }))
     }
 
     /// Its bill, for which what the last one of its client cost is reserved: so many at once cost as much as one after the other.
@@ -163,7 +176,12 @@ impl Served {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Segments>, BoxError>>> {
         self.takes(0);
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        ready!(self.poll_turn(context));
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        if frame.is_pending() {
+            self.turn = None;
+        }
+        let frame = ready!(frame);
         if let Some(Ok(frame)) = &frame {
             let length = frame.data_ref().map_or(0, Segments::len);
             self.takes(length as u64);
@@ -172,6 +190,22 @@ impl Served {
             }
         }
         Poll::Ready(frame)
+    }
+
+    /// Waits for a turn, if this is a list and others than its client ask as well.
+    fn poll_turn(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.turn = None;
+        let Inside { clients, places, .. } = &*self.guest.0;
+        if let (None, Some(Places { kind: Kind::List, of_one, .. })) = (&self.waiting, places)
+            && clients.are_several()
+        {
+            self.waiting = Some(of_one.turn().boxed());
+        }
+        if let Some(waiting) = &mut self.waiting {
+            self.turn = Some(ready!(waiting.poll_unpin(context)));
+            self.waiting = None;
+        }
+        Poll::Ready(())
     }
 
     fn takes(&mut self, bytes: u64) {

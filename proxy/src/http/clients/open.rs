@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::account::Limit;
+use super::turns::{Turn, Turns};
 use crate::http::line::{Held, Line};
 
 /// How long a list is sent and a watch lasts, before it is known.
@@ -38,6 +39,7 @@ pub(super) struct Open {
     watches: Arc<Line>,
     bytes: AtomicU64,
     late: Arc<Semaphore>,
+    turns: Arc<Turns>,
     /// How many watch each.
     interests: Mutex<HashMap<u64, u32>>,
 }
@@ -59,7 +61,8 @@ pub(super) struct Full {
 // === impl Open ===
 
 impl Open {
-    pub(super) fn new(at_once: AtOnce) -> Self {
+    /// So much at once, and so many pieces of lists in the making while others ask as well.
+    pub(super) fn new(at_once: AtOnce, pieces: usize) -> Self {
         let line = |places, hold| Arc::new(Line::new(places, hold));
         Self {
             at_once,
@@ -67,6 +70,7 @@ impl Open {
             watches: line(at_once.watches, FIRST_WATCH),
             bytes: AtomicU64::new(0),
             late: Arc::new(Semaphore::new(at_once.late as usize)),
+            turns: Arc::new(Turns::new(pieces)),
             interests: Mutex::default(),
         }
     }
@@ -112,6 +116,11 @@ impl Open {
     pub(super) async fn late(&self) -> Option<OwnedSemaphorePermit> {
         // The semaphore is never closed.
         Arc::clone(&self.late).acquire_owned().await.ok()
+    }
+
+    /// A turn to make a piece of a list.
+    pub(super) fn turn(&self) -> impl Future<Output = Turn> + Send + use<> {
+        self.turns.clone().take()
     }
 
     pub(super) fn lists(&self) -> u32 {

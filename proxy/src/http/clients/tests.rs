@@ -16,6 +16,7 @@ const LIMITS: ClientLimits = ClientLimits {
     refusals: Allowance { a_second: 10, at_once: 50 },
     list_bytes: Allowance { a_second: 100, at_once: 10_000 },
     large: 500,
+    pieces: 1,
     of_one: AtOnce { lists: 100, bytes: 1 << 20, watches: 100, late: 1, interests: 100 },
     of_all: AtOnce { lists: 200, bytes: 1 << 20, watches: 200, late: 1, interests: 200 },
 };
@@ -59,7 +60,7 @@ impl Asked {
     fn guest(&self, clients: &Clients) -> Guest {
         let Self(parts, request) = self;
         clients.admit(parts, request).unwrap_or_else(|_| {
-            let one = (Kind::List, Arc::new(Open::new(LIMITS.of_one)));
+            let one = (Kind::List, Arc::new(Open::new(LIMITS.of_one, LIMITS.pieces)));
             let places = clients.places(parts, one).unwrap();
             Guest::new((clients.clone(), clients.client(parts)), Some(places), may_be_large(request))
         })

@@ -137,6 +137,32 @@ async fn watches_that_are_behind_take_turns() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn lists_of_one_client_take_turns_while_others_ask_as_well() {
+    let clients = Clients::new(LIMITS);
+    let endless = |asked: &Asked| {
+        let piece = || Ok(Segments::from(Bytes::from_static(b"piece")));
+        let body = ProxyBody::stream(futures_util::stream::repeat_with(piece));
+        clients.admit(&asked.0, &asked.1).unwrap().served(body)
+    };
+    let (noisy, other) = (Asked::by("noisy", LIST), Asked::by("other", LIST));
+    let mut lists: Vec<_> = (0..10).map(|_| endless(&noisy)).collect();
+    tokio::time::advance(SEVERAL).await;
+    assert!(lists.iter_mut().all(|list| list.frame().now_or_never().is_some()), "alone it has all there is");
+    let mut of_other = endless(&other);
+    // The first has its piece under way, and the others wait for it, behind each other.
+    for round in 0..3 {
+        let served: Vec<_> = lists.iter_mut().map(|list| list.frame().now_or_never().is_some()).collect();
+        assert_eq!(served.iter().filter(|is_served| **is_served).count(), 1, "round {round}: {served:?}");
+        assert!(of_other.frame().now_or_never().is_some(), "the other one waits for none of them");
+    }
+    let began = Instant::now();
+    for list in &mut lists {
+        list.frame().await.unwrap().unwrap();
+    }
+    assert!(began.elapsed() < Duration::from_secs(1), "nobody reads them, and still each comes on");
+}
+
+#[tokio::test(start_paused = true)]
 async fn states_of_watches_are_paid_for_like_lists() {
     let clients = Clients::new(LIMITS);
     let state = "/api/v1/pods?watch=1&resourceVersion=0";
