@@ -197,7 +197,7 @@ impl Reading<'_> {
         self.guest.watches(self.parts, (&self.request.resource, interest))?;
         let watching = Watching { mirror: self.mirror, interest, options, drain: self.others.drain };
         let (body, proof) = match self.watched(narrowed, &watching).await? {
-            Watched::Answer(plan, proof) => (watch_body::watch(*plan, Some(self.guest)), proof),
+            Watched::Answer(plan, proof) => (watch_body::watch_of(*plan, self.guest), proof),
             Watched::Over => (ProxyBody::Full(None), None),
             Watched::Failed(status) => (watch_body::error(&status), None),
             Watched::Pass(Passed::TooOld) if interest.shard.is_some() => {

@@ -104,14 +104,17 @@ impl Frames {
     }
 }
 
-/// The body of a watch, and who watches.
-pub(super) fn watch(plan: WatchPlan, guest: Option<&Guest>) -> ProxyBody {
+/// The body of a watch.
+pub fn watch(plan: WatchPlan) -> ProxyBody {
+    Sending::new(plan).body()
+}
+
+/// The same of a guest, who pays for the state.
+pub(super) fn watch_of(plan: WatchPlan, guest: &Guest) -> ProxyBody {
     let mut sending = Sending::new(plan);
-    sending.bill = guest.filter(|_| sending.plan.initial.is_some()).map(Guest::bill);
-    sending.guest = guest.cloned();
-    ProxyBody::stream(stream::try_unfold(sending, |mut sending| async move {
-        Ok::<_, BoxError>(sending.next().await?.map(|piece| (piece, sending)))
-    }))
+    sending.bill = sending.plan.initial.is_some().then(|| guest.bill());
+    sending.guest = Some(guest.clone());
+    sending.body()
 }
 
 // === impl Sending ===
@@ -127,6 +130,12 @@ impl Sending {
             false => sending.schedule(),
         };
         sending
+    }
+
+    fn body(self) -> ProxyBody {
+        ProxyBody::stream(stream::try_unfold(self, |mut sending| async move {
+            Ok::<_, BoxError>(sending.next().await?.map(|piece| (piece, sending)))
+        }))
     }
 
     /// The next piece; `None` at the end.

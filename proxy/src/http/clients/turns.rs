@@ -7,11 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 /// A piece is made and written within a few milliseconds, unless nobody reads it.
 const STALLED: Duration = Duration::from_millis(10);
+
+/// When even one who is not the first takes a turn over: the first has not come to it, whatever keeps him.
+const LOST: Duration = Duration::from_secs(1);
 
 /// The turns of one client.
 #[derive(Debug)]
@@ -22,8 +25,10 @@ struct State {
     free: usize,
     /// The turns that are held and since when, the oldest first. As many as there are turns.
     held: VecDeque<(u64, Instant)>,
-    /// As many as the client has lists open, and those that gave up since.
-    waiting: VecDeque<oneshot::Sender<u64>>,
+    /// When one was given back last.
+    left: Instant,
+    /// Who waits, and what wakes him. As many as the client has lists open.
+    waiting: VecDeque<(u64, Arc<Notify>)>,
     next: u64,
 }
 
@@ -34,29 +39,43 @@ pub(super) struct Turn {
     number: u64,
 }
 
+/// A place among those who wait.
+struct Place {
+    turns: Arc<Turns>,
+    number: u64,
+    called: Arc<Notify>,
+}
+
+/// What somebody who waits finds.
+enum Found {
+    Turn(u64),
+    /// Then the oldest turn is taken over.
+    Until(Instant),
+}
+
 // === impl Turns ===
 
 impl Turns {
     pub(super) fn new(count: usize) -> Self {
         let (held, waiting) = (VecDeque::new(), VecDeque::new());
-        Self(Mutex::new(State { free: count, held, waiting, next: 0 }))
+        Self(Mutex::new(State { free: count, held, left: Instant::now(), waiting, next: 0 }))
     }
 
-    /// A turn, one after the other. One that comes when nobody waits for it any more is taken over by the next.
+    /// A turn, one after the other. Only the first who waits looks at the clock.
     pub(super) async fn take(self: Arc<Self>) -> Turn {
-        let mut comes = match self.0.lock().enter(Instant::now()) {
-            Ok(number) => return Turn { turns: self.clone(), number },
-            Err(comes) => comes,
+        let entered = self.0.lock().enter(Instant::now());
+        let place = match entered {
+            Ok(number) => return Turn { turns: self, number },
+            Err((number, called)) => Place { turns: self.clone(), number, called },
         };
         loop {
-            let stalled = self.0.lock().oldest_stalls();
-            let number = tokio::select! {
-                biased;
-                number = &mut comes => number.ok(),
-                () = sleep_until(stalled) => self.0.lock().take_over(Instant::now()),
-            };
-            if let Some(number) = number {
-                return Turn { turns: self, number };
+            let found = self.0.lock().look(place.number, Instant::now());
+            match found {
+                Found::Turn(number) => return Turn { turns: self.clone(), number },
+                Found::Until(stalled) => tokio::select! {
+                    () = place.called.notified() => {}
+                    () = sleep_until(stalled) => {}
+                },
             }
         }
     }
@@ -65,49 +84,65 @@ impl Turns {
 // === impl State ===
 
 impl State {
-    /// A turn that is free, or where it comes.
-    fn enter(&mut self, now: Instant) -> Result<u64, oneshot::Receiver<u64>> {
-        if self.free > 0 {
+    /// A turn that is free, or a place among those who wait.
+    fn enter(&mut self, now: Instant) -> Result<u64, (u64, Arc<Notify>)> {
+        if self.free > 0 && self.waiting.is_empty() {
             self.free -= 1;
             return Ok(self.hold(now));
         }
-        let (told, comes) = oneshot::channel();
-        self.waiting.push_back(told);
-        Err(comes)
+        let (number, called) = (self.number(), Arc::new(Notify::new()));
+        self.waiting.push_back((number, called.clone()));
+        Err((number, called))
+    }
+
+    fn look(&mut self, number: u64, now: Instant) -> Found {
+        let is_first = self.waiting.front().is_some_and(|(first, _)| *first == number);
+        let patience = if is_first { STALLED } else { LOST };
+        let stalled = self.held.front().map_or(self.left, |(_, since)| *since) + patience;
+        if is_first && self.free > 0 {
+            self.free -= 1;
+        } else if now < stalled {
+            return Found::Until(stalled);
+        } else if self.held.pop_front().is_none() {
+            self.free -= 1;
+        }
+        self.give_up(number);
+        Found::Turn(self.hold(now))
     }
 
     fn hold(&mut self, now: Instant) -> u64 {
-        let number = self.next;
-        self.next += 1;
+        let number = self.number();
         self.held.push_back((number, now));
         number
     }
 
-    fn oldest_stalls(&self) -> Instant {
-        self.held.front().map_or_else(Instant::now, |(_, since)| *since) + STALLED
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
     }
 
-    /// The turn that is held for longest, if that is too long.
-    fn take_over(&mut self, now: Instant) -> Option<u64> {
-        if now < self.oldest_stalls() {
-            return None;
+    /// Wakes the first who waits.
+    fn call(&self) {
+        if let Some((_, called)) = self.waiting.front() {
+            called.notify_one();
         }
-        self.held.pop_front();
-        Some(self.hold(now))
     }
 
-    /// Gives a turn to the next who waits, unless it was taken over.
+    /// Gives a turn back, unless it was taken over.
     fn leave(&mut self, number: u64, now: Instant) {
         let Some(at) = self.held.iter().position(|(held, _)| *held == number) else { return };
         self.held.remove(at);
-        while let Some(told) = self.waiting.pop_front() {
-            let number = self.hold(now);
-            if told.send(number).is_ok() {
-                return;
-            }
-            self.held.pop_back();
+        (self.free, self.left) = (self.free + 1, now);
+        self.call();
+    }
+
+    /// Gives up a place among those who wait.
+    fn give_up(&mut self, number: u64) {
+        let Some(at) = self.waiting.iter().position(|(waits, _)| *waits == number) else { return };
+        self.waiting.remove(at);
+        if at == 0 {
+            self.call();
         }
-        self.free += 1;
     }
 }
 
@@ -116,6 +151,14 @@ impl State {
 impl Drop for Turn {
     fn drop(&mut self) {
         self.turns.0.lock().leave(self.number, Instant::now());
+    }
+}
+
+// === impl Place ===
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.turns.0.lock().give_up(self.number);
     }
 }
 
@@ -141,6 +184,25 @@ mod tests {
         assert!(take().now_or_never().is_none(), "it was no longer his to give");
         drop(three);
         assert!(take().now_or_never().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_gives_up_leaves_the_turn_to_those_behind_him() {
+        let turns = Arc::new(Turns::new(1));
+        let take = || turns.clone().take().boxed();
+        let one = take().now_or_never().expect("nobody has it");
+        let (mut two, mut three) = (take(), take());
+        assert!((&mut two).now_or_never().is_none() && (&mut three).now_or_never().is_none());
+        drop(one);
+        drop(two);
+        assert!((&mut three).now_or_never().is_some(), "the one who was called has gone");
+        let one = take().now_or_never().expect("nobody has it");
+        let (mut lost, mut four) = (take(), take());
+        assert!((&mut lost).now_or_never().is_none() && (&mut four).now_or_never().is_none());
+        drop(one);
+        let began = Instant::now();
+        drop(four.await);
+        assert!(began.elapsed() <= LOST, "the one who was called does not come");
     }
 
     #[tokio::test(start_paused = true)]

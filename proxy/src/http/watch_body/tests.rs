@@ -203,6 +203,6 @@ async fn who_is_shown_the_state_too_long_leaves_without_a_bookmark() {
     mirrored.drain.begin(LENGTH);
     tokio::time::sleep(LENGTH.mul_f64(0.96)).await;
     assert_eq!(next(&mut showing).await, None);
-    let body = watch(mirrored.watch(Asked::State).await.plan, None).collect().await.unwrap().to_bytes();
+    let body = watch(mirrored.watch(Asked::State).await.plan).collect().await.unwrap().to_bytes();
     assert!(body.is_empty(), "there is no time for another");
 }
