@@ -92,7 +92,7 @@ func callers(t testing.TB) []caller {
 	all = append(all, nodes()...)
 	all = append(all, selectors()...)
 	all = append(all, strangers(t)...)
-	all = append(all, actors()...)
+	all = append(all, actors(t)...)
 	return append(all, spellings()...)
 }
 
@@ -183,7 +183,7 @@ func strangers(t testing.TB) []caller {
 }
 
 // actors ask as somebody else, with different rights to do so.
-func actors() []caller {
+func actors(t testing.TB) []caller {
 	as := func(name, token, wanted string, groups ...string) caller {
 		header := http.Header{"Impersonate-User": {wanted}}
 		if len(groups) > 0 {
@@ -206,7 +206,11 @@ func actors() []caller {
 	account := as("account actor as account", "account-actor", "system:serviceaccount:lock:keeper")
 	account.grants = may("account-actor", rights([]string{"impersonate:serviceaccount"}, authentication, []string{"serviceaccounts"}),
 		rights([]string{"impersonate-on:serviceaccount:list", "impersonate-on:serviceaccount:watch"}, allGroups, []string{"*"}))
+	agent := as("a node's agent as the node", accountToken(t, onNode), "system:node:gate-1")
+	agent.grants = may("system:serviceaccount:lock:"+keeper, rights([]string{"impersonate:associated-node"}, authentication, []string{"nodes"}),
+		rights([]string{"impersonate-on:associated-node:list"}, allGroups, []string{"*"}))
 	return []caller{
+		agent, as("a node's agent as another node", agent.token, "system:node:gate-2"),
 		as("admin as nobody", cluster.AdminToken, "bob"), as("admin as reader", cluster.AdminToken, "anybody", "readers"),
 		as("nobody as admin", cluster.BobToken, "admin", "system:masters"), as("reader as himself", cluster.ReaderToken, "reader"),
 		as("admin as anonymous", cluster.AdminToken, "system:anonymous"), as("anonymous as reader", "", "reader", "readers"),

@@ -116,12 +116,17 @@ func TestAU10_OwnTokenIsReadAgain(t *testing.T) {
 	t.Cleanup(weir.Kill)
 	watcher := client.New(weir.Endpoint(0), cluster.AdminToken, "rights-watcher")
 	t.Cleanup(watcher.Close)
-	stream := watcher.MustWatch(t, "/api/v1/namespaces/dry/configmaps?watch=1&resourceVersion=0")
+	space := fmt.Sprint("rotating-", serial.Add(1))
+	admin, old := direct(t, cluster.AdminToken), direct(t, oldToken)
+	if _, err := admin.Write(t.Context(), http.MethodPost, "/api/v1/namespaces", fmt.Appendf(nil, `{"metadata":{"name":%q}}`, space)); err != nil {
+		t.Fatal(err)
+	}
+	collection := "/api/v1/namespaces/" + space + "/configmaps"
+	stream := watcher.MustWatch(t, collection+"?watch=1&resourceVersion=0")
 	if !client.FromMirror(stream.Header) {
 		t.Fatalf("the watch is not the mirror's: %q", stream.Header.Get(client.AnsweredBy))
 	}
 	replace(t, file, newToken)
-	admin, old := direct(t, cluster.AdminToken), direct(t, oldToken)
 	if _, err := admin.Write(t.Context(), http.MethodDelete, oldSecret, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -136,13 +141,14 @@ func TestAU10_OwnTokenIsReadAgain(t *testing.T) {
 		t.Fatal("there was no connection to break")
 	}
 	const soon = 20 * time.Second
-	for number := range 3 {
-		body := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"rotated-%d"}}`, number)
-		if _, err := admin.Write(t.Context(), http.MethodPost, "/api/v1/namespaces/dry/configmaps", body); err != nil {
+	for range 3 {
+		name := fmt.Sprint("rotated-", serial.Add(1))
+		body := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q}}`, name)
+		if _, err := admin.Write(t.Context(), http.MethodPost, collection, body); err != nil {
 			t.Fatal(err)
 		}
 		event := stream.Must(t, soon)
-		if event.Type != "ADDED" || event.Meta().Metadata.Name != fmt.Sprint("rotated-", number) {
+		if event.Type != "ADDED" || event.Meta().Metadata.Name != name {
 			t.Fatalf("event %s", event.Line)
 		}
 	}

@@ -31,6 +31,8 @@ const (
 	forged
 	// foreign is meant for others.
 	foreign
+	// onNode is valid, and says on which node its owner runs.
+	onNode
 )
 
 // keeper is the service account of the tokens that the suite signs itself: upstream gives out none that are expired.
@@ -49,10 +51,17 @@ func accountToken(t testing.TB, form validity) string {
 	case foreign:
 		audience = "https://elsewhere.test"
 	}
+	account := map[string]any{"namespace": "lock", "serviceaccount": map[string]string{"name": keeper, "uid": accountUID(t, keeper)}}
+	if form == onNode {
+		node, err := client.ParseObject(direct(t, cluster.AdminToken).Get(t, "/api/v1/nodes/gate-1").Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		account["node"] = map[string]string{"name": node.Metadata.Name, "uid": node.Metadata.UID}
+	}
 	claims := map[string]any{
 		"iss": "https://localhost", "aud": []string{audience}, "sub": "system:serviceaccount:lock:" + keeper,
-		"exp": until.Unix(), "iat": from.Unix(), "nbf": from.Unix(),
-		"kubernetes.io": map[string]any{"namespace": "lock", "serviceaccount": map[string]string{"name": keeper, "uid": accountUID(t, keeper)}},
+		"exp": until.Unix(), "iat": from.Unix(), "nbf": from.Unix(), "kubernetes.io": account,
 	}
 	key := accountKey(t)
 	if form == forged {
