@@ -1,5 +1,6 @@
 //! A passthrough between real connections: what upstream sees, what the client gets, and how either end of it ends.
 
+mod filter;
 mod refusals;
 mod scripted;
 mod tunnels;
