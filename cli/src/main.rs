@@ -11,6 +11,7 @@ mod listener;
 mod memory;
 mod process;
 mod proxy;
+mod rbac;
 mod serve;
 mod shard;
 
@@ -47,6 +48,8 @@ enum Command {
     Proxy(Box<proxy::ProxyArguments>),
     /// Make certificates with which weir's own processes know each other, for a trial.
     Certs(certs::CertsArguments),
+    /// Print the roles that weir's own identity needs, as manifests.
+    Rbac(rbac::RbacArguments),
     /// The same in front of a simulated apiserver with a small cluster that keeps changing, to try things on.
     Dev(Box<dev::DevArguments>),
 }
@@ -59,6 +62,10 @@ fn main() -> ExitCode {
             Command::Shard(arguments) => shard::shard(*arguments).await,
             Command::Proxy(arguments) => proxy::proxy(*arguments).await,
             Command::Certs(arguments) => certs::certs(&arguments),
+            Command::Rbac(arguments) => {
+                rbac::rbac(&arguments);
+                Ok(())
+            }
             Command::Dev(arguments) => dev::dev(*arguments).await,
         }
     });
