@@ -23,12 +23,11 @@ use hyper::body::Incoming;
 use tracing::debug;
 use weir_core::{Status, accept::Encoding, query::Query};
 use weir_daemon::Lifecycle;
-use weir_upstream::{Affinity, ForwardError, RequestBody, Upstream};
+use weir_upstream::{Affinity, ForwardError, RemoteUser, RequestBody, Upstream};
 
 use self::headers::Via;
 pub(crate) use self::headers::asks_for_upgrade;
 pub use self::{body::PassedBody, passed::Passed};
-use crate::auth::certificate::CertificateUser;
 use crate::drain::Drain;
 
 /// The header that says who answered.
@@ -122,7 +121,7 @@ impl Passthrough {
     pub async fn read_for(&self, client: &Parts, path: &str) -> Result<Response<PassedBody>, Status> {
         let mut parts = Request::new(()).into_parts().0;
         parts.uri = path.parse().map_err(|_| Status::bad_request("the request has no path"))?;
-        if let Some(user) = client.extensions.get::<Arc<CertificateUser>>() {
+        if let Some(user) = client.extensions.get::<Arc<RemoteUser>>() {
             parts.extensions.insert(user.clone());
         }
         for name in [header::AUTHORIZATION, header::USER_AGENT, header::VIA] {
@@ -153,7 +152,7 @@ impl Passthrough {
         let affinity = self.affinity(&request);
         let (request, user) = self.outgoing(request);
         let answer = match user {
-            Some(user) => self.upstream.forward_as(user.remote(), request, affinity).await,
+            Some(user) => self.upstream.forward_as(&user, request, affinity).await,
             None => self.upstream.forward(request, affinity).await,
         };
         let mut response = answer.map_err(|error| unanswered(&error, is_read))?;
@@ -169,7 +168,7 @@ impl Passthrough {
         headers::set_upgrade(request.headers_mut(), protocol.clone());
         // It asks for a tunnel, so sending it twice may start something twice, whatever its method.
         let answer = match user {
-            Some(user) => self.upstream.upgrade_as(user.remote(), request, affinity).await,
+            Some(user) => self.upstream.upgrade_as(&user, request, affinity).await,
             None => self.upstream.upgrade(request, affinity).await,
         };
         let mut response = answer.map_err(|error| unanswered(&error, false))?;
@@ -191,10 +190,7 @@ impl Passthrough {
     }
 
     /// The request as it goes on, and whose it is if weir has verified that.
-    fn outgoing(
-        &self,
-        mut request: Request<RequestBody>,
-    ) -> (Request<RequestBody>, Option<Arc<CertificateUser>>) {
+    fn outgoing(&self, mut request: Request<RequestBody>) -> (Request<RequestBody>, Option<Arc<RemoteUser>>) {
         let version = request.version();
         headers::remove_hop_by_hop(request.headers_mut());
         headers::remove_foreign_identity(request.headers_mut());
@@ -211,8 +207,8 @@ impl Passthrough {
         if let Some(affinity) = request.extensions().get::<Affinity>() {
             return *affinity;
         }
-        if let Some(user) = request.extensions().get::<Arc<CertificateUser>>() {
-            return user.affinity();
+        if let Some(user) = request.extensions().get::<Arc<RemoteUser>>() {
+            return Affinity(self.hasher.hash_one(user));
         }
         let name = |name| request.headers().get(name).map(HeaderValue::as_bytes);
         Affinity(self.hasher.hash_one((name(header::AUTHORIZATION), name(header::USER_AGENT))))

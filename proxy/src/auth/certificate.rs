@@ -26,14 +26,15 @@ const UNAUTHENTICATED: &str = "system:unauthenticated";
 /// How a browser shows a token where it can set no header.
 const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 
-/// A caller with a certificate. It stands in the extensions of each of their requests.
+/// A caller with a certificate. It stands in the extensions of each of their requests, and beside it, for whoever passes the
+/// request on, what upstream is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateUser {
     certificate: Arc<ClientCertificate>,
     name: String,
     groups: Vec<String>,
     uid: Option<String>,
-    remote: RemoteUser,
+    remote: Arc<RemoteUser>,
 }
 
 /// Why a certificate makes nobody.
@@ -64,6 +65,7 @@ pub fn identify(parts: &mut Parts) -> Result<(), Status> {
     match user {
         Ok(user) => {
             parts.headers.remove(AUTHORIZATION);
+            parts.extensions.insert(user.remote.clone());
             parts.extensions.insert(Arc::new(user));
             Ok(())
         }
@@ -111,8 +113,8 @@ impl CertificateUser {
         let remote = RemoteUser::new(name)?.in_groups(organizations.iter().copied())?;
         let remote = remote.with_extra(CREDENTIAL_ID, &credential)?;
         let remote = match uid {
-            Some(uid) => remote.with_uid(uid)?,
-            None => remote,
+            Some(uid) => Arc::new(remote.with_uid(uid)?),
+            None => Arc::new(remote),
         };
         let is_told = name == ANONYMOUS
             || organizations.iter().any(|group| [AUTHENTICATED, UNAUTHENTICATED].contains(group));
@@ -122,13 +124,8 @@ impl CertificateUser {
         Ok(Self { certificate, name, groups, uid, remote })
     }
 
-    /// As upstream is told of them.
-    pub fn remote(&self) -> &RemoteUser {
-        &self.remote
-    }
-
     /// Questions about one user go to one instance.
-    pub fn affinity(&self) -> Affinity {
+    pub(super) fn affinity(&self) -> Affinity {
         Affinity(fnv1a64(self.certificate.sha256.as_bytes()))
     }
 

@@ -154,6 +154,20 @@ func (c *Cluster) Certificate(s Shown) (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
 }
 
+// Reissue makes the certificate and the key of a listener, over those that are there.
+func (c *Cluster) Reissue(name string) error {
+	return c.pki.issue(c.pki.clients, name, x509.ExtKeyUsageServerAuth)
+}
+
+// Spoil puts another key in the place of a listener's.
+func (c *Cluster) Spoil(name string) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	return c.pki.writeKey(name+".key", key)
+}
+
 // certificateArguments let weir take clients' certificates.
 func (p *pki) certificateArguments() []string {
 	return []string{

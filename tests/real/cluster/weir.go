@@ -39,6 +39,8 @@ type serving struct {
 	admin     string // "" for none
 	// kubeconfig is whose identity it has: "" for that of the token Weir.
 	kubeconfig string
+	// certificate is the name of the listener's own in the cluster's PKI, with which it listens on every address; "" for none.
+	certificate string
 }
 
 // smallest is the topology of a weir beside the main one: a process of each role, and more than one shard.
@@ -103,6 +105,16 @@ func (c *Cluster) StartMeasured(ctx context.Context, name string, mirrors []stri
 	return c.startServe(ctx, serving{name: name, mirrors: mirrors, upstreams: direct, admin: address(port)})
 }
 
+// StartEverywhere starts one process of weir that listens on every address with a certificate of its own, which Reissue
+// replaces.
+func (c *Cluster) StartEverywhere(ctx context.Context, name string, mirrors []string) (*Weir, error) {
+	if err := c.Reissue(name); err != nil {
+		return nil, err
+	}
+	behind := []client.Endpoint{c.A.behindRelay(), c.B.behindRelay()}
+	return c.startServe(ctx, serving{name: name, mirrors: mirrors, upstreams: behind, certificate: name})
+}
+
 func (c *Cluster) startServe(ctx context.Context, s serving) (*Weir, error) {
 	kubeconfig := s.kubeconfig
 	if kubeconfig == "" {
@@ -114,8 +126,13 @@ func (c *Cluster) startServe(ctx context.Context, s serving) (*Weir, error) {
 	written := c.file(s.name + "-clients.kubeconfig")
 	args := []string{
 		"serve", "--kubeconfig", kubeconfig,
-		"--listen", "127.0.0.1:0",
 		"--write-kubeconfig", written,
+	}
+	if s.certificate == "" {
+		args = append(args, "--listen", "127.0.0.1:0")
+	} else {
+		file := c.pki.file(s.certificate)
+		args = append(args, "--listen", "0.0.0.0:0", "--tls-cert-file", file+".crt", "--tls-private-key-file", file+".key")
 	}
 	args = append(args, c.pki.certificateArguments()...)
 	if len(s.mirrors) > 0 {
@@ -141,6 +158,9 @@ func (c *Cluster) startServe(ctx context.Context, s serving) (*Weir, error) {
 	if err != nil {
 		process.Kill()
 		return nil, err
+	}
+	if s.certificate != "" {
+		endpoint.URL, endpoint.CA = strings.Replace(endpoint.URL, "0.0.0.0", "127.0.0.1", 1), c.pki.ca
 	}
 	w.Endpoints = []client.Endpoint{endpoint}
 	return w, nil
