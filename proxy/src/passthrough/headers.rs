@@ -43,12 +43,12 @@ impl Via {
     }
 }
 
-/// Removes what is about the connection only. Repetitions of a name keep their order; that of different names means
-/// nothing, and changes here.
+/// Removes what is about the connection only, what a client says of it among that. Repetitions of a name keep their order; that
+/// of different names means nothing, and changes here.
 pub(super) fn remove_hop_by_hop(headers: &mut HeaderMap) {
     let takes_trailers = tokens(headers, &header::TE).any(|token| token.eq_ignore_ascii_case("trailers"));
-    let named: Vec<HeaderName> =
-        tokens(headers, &header::CONNECTION).filter_map(|token| token.parse().ok()).collect();
+    let named = tokens(headers, &header::CONNECTION).filter_map(|token| token.parse().ok());
+    let named: Vec<HeaderName> = named.filter(|name| !says_who_asks(name)).collect();
     let proxies: Vec<HeaderName> =
         headers.keys().filter(|name| name.as_str().starts_with("proxy-")).cloned().collect();
     for name in HOP_BY_HOP.iter().chain(&named).chain(&proxies).chain([&header::TE]) {
@@ -57,6 +57,12 @@ pub(super) fn remove_hop_by_hop(headers: &mut HeaderMap) {
     if takes_trailers {
         headers.insert(header::TE, TRAILERS);
     }
+}
+
+/// Whether a header says who asks. It is never of the connection, whatever `Connection` says: without it the request would be
+/// somebody else's, and kube-apiserver takes it in any case.
+fn says_who_asks(name: &HeaderName) -> bool {
+    *name == header::AUTHORIZATION || name.as_str().starts_with("impersonate-")
 }
 
 /// Removes what only a front proxy may say, in every spelling that some server takes for the same.
@@ -148,6 +154,22 @@ mod tests {
         assert_eq!(
             lines(&given),
             ["accept: a", "accept: b", "trailer: x-sum", "warning: one", "warning: two"]
+        );
+    }
+
+    #[test]
+    fn au_02_a_connection_cannot_take_away_who_asks() {
+        let mut given = headers(&[
+            ("connection", "close, Authorization, impersonate-user, Impersonate-Extra-scopes, x-hop"),
+            ("authorization", "Bearer x"),
+            ("impersonate-user", "jane"),
+            ("impersonate-extra-scopes", "a"),
+            ("x-hop", "1"),
+        ]);
+        remove_hop_by_hop(&mut given);
+        assert_eq!(
+            lines(&given),
+            ["authorization: Bearer x", "impersonate-extra-scopes: a", "impersonate-user: jane"]
         );
     }
 
