@@ -26,6 +26,10 @@ const STALE_TRIES: usize = 3;
 /// connection, and that this happens to five in a row has another reason than bad luck.
 const MAX_REFUSALS: usize = 5;
 
+/// After so many refusals it gets a connection of its own. Callers with credentials that upstream does not know yet end the
+/// connections that they share with others, and may do so faster than those get through.
+const SHARED_TRIES: usize = 2;
+
 /// A request that its connection has not begun to write by then, or that is unanswered so long after the connection
 /// stopped to take others, waits for nothing, if it can be repeated.
 const STALLED_AFTER: Duration = Duration::from_secs(5);
@@ -168,7 +172,9 @@ impl<'a> Passing<'a> {
 
     async fn ticket(&self, instance: &Arc<Instance>, stale: usize) -> Result<Ticket, ConnectError> {
         let (way, pool) = (Way { party: self.party(), traffic: self.traffic }, self.whose.pool(instance));
-        let ticket = if stale + 1 < STALE_TRIES {
+        let ticket = if self.refusals >= SHARED_TRIES {
+            pool.alone(instance, way).await
+        } else if stale + 1 < STALE_TRIES {
             pool.ticket(instance, way).await
         } else {
             pool.dial(instance, way).await

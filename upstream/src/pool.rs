@@ -151,6 +151,14 @@ impl Pool {
         Ok(side.admit(side.open(instance).await?, room))
     }
 
+    /// A connection for one request, which no other can end: for one that was refused on connections of others again and again.
+    pub(crate) async fn alone(&self, instance: &Instance, way: Way) -> Result<Ticket, ConnectError> {
+        let side = self.side(way);
+        let room = side.room(instance)?;
+        let wire = side.wire(instance, side.identity).await?;
+        Ok(Ticket { wire, kept: None, place: None, _room: room })
+    }
+
     /// A connection for one request that hopes for an upgrade: HTTP/1.1 whatever the others speak, and never kept.
     pub(crate) async fn single(&self, instance: &Instance, party: Party) -> Result<Ticket, ConnectError> {
         let side = self.side(Way { party, traffic: Traffic::Streams });

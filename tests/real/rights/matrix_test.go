@@ -56,9 +56,6 @@ func askAll(t *testing.T, c caller, asked []question) *tally {
 			maps.Copy(request.Header, q.header)
 			maps.Copy(request.Header, c.header)
 			got, want, err := both(t, request, weir, upstream, number%2 == 0)
-			if err == nil && want.Status == http.StatusUnauthorized {
-				got, err = askPatiently(t, request, weir, got)
-			}
 			if err == nil {
 				err = counted.judge(c, q, got, want)
 			}
@@ -82,17 +79,6 @@ func both(t *testing.T, request client.Request, weir, upstream *client.Client, w
 		return got, want, errors.Join(ask(weir, &got), ask(upstream, &want))
 	}
 	return got, want, errors.Join(ask(upstream, &want), ask(weir, &got))
-}
-
-// askPatiently does what Retry-After says. After each 401 upstream ends the connection, with all that it has not read; where many
-// strangers ask at once, weir gives up on a request that was sent in vain a few times.
-func askPatiently(t *testing.T, request client.Request, weir *client.Client, answer client.Answer) (client.Answer, error) {
-	const turns = 5
-	var err error
-	for turn := 0; turn < turns && err == nil && answer.Status == http.StatusServiceUnavailable && answer.Header.Get("Retry-After") != ""; turn++ {
-		answer, err = weir.Send(t.Context(), request)
-	}
-	return answer, err
 }
 
 // judge says what is wrong with an answer of weir's.
