@@ -94,6 +94,10 @@ pub(crate) struct CommonArguments {
     /// Where /livez, /readyz and /metrics are answered, over plain HTTP; they tell no secrets.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) admin: Option<SocketAddr>,
+    /// Leave core dumps and debuggers as the system has them. Without it a crash leaves no image of the process, whose memory
+    /// holds tokens and objects, and nobody but root may attach to it.
+    #[arg(long)]
+    pub(crate) core_dumps: bool,
     /// Log as JSON.
     #[arg(long)]
     pub(crate) log_json: bool,

@@ -85,6 +85,9 @@ pub(crate) async fn dev(mut arguments: DevArguments) -> Result<(), Fault> {
         None => directory.join("weir.kubeconfig"),
     };
     let address = match (&front, arguments.processes()) {
+        (_, Some(_)) if arguments.listen.audit.has_sink() => {
+            return Err(Fault::Usage("--audit-…: not with --proxies, which would share one".to_owned()));
+        }
         (_, Some(shape)) => {
             let told = arguments.told((&directory, &written), &front);
             let children = Children::start(shape, &told, &process.lifecycle);
@@ -185,7 +188,8 @@ impl DevArguments {
         };
         let mut common = vec!["--kubeconfig".to_owned(), kubeconfig.display().to_string()];
         common.extend(urls.into_iter().flat_map(|url| ["--upstream".to_owned(), url]));
-        let ListenArguments { common: shared, tls, listen, drain, proof_limit, door, .. } = &self.listen;
+        let ListenArguments { common: shared, tls, listen, drain, proof_limit, door, rights, .. } =
+            &self.listen;
         if !shared.mirror.is_empty() {
             common.extend(["--mirror".to_owned(), shared.mirror.join(",")]);
         }
@@ -194,10 +198,14 @@ impl DevArguments {
         if let Some(bytes) = shared.memory_limit {
             common.extend(["--memory-limit".to_owned(), bytes.to_string()]);
         }
-        if shared.log_json {
-            common.push("--log-json".to_owned());
-        }
-        let times = [lasting("--drain", *drain), lasting("--proof-limit", *proof_limit)];
+        let flags = [("--log-json", shared.log_json), ("--core-dumps", shared.core_dumps)];
+        common.extend(flags.iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| (*flag).to_owned()));
+        let times = [
+            lasting("--drain", *drain),
+            lasting("--proof-limit", *proof_limit),
+            lasting("--recheck-limit", rights.recheck_limit),
+            ["--recheck-rate".to_owned(), rights.recheck_rate.to_string()],
+        ];
         let tick = self.feeds.tick.iter();
         let of_shards = tick.flat_map(|namespace| ["--tick".to_owned(), namespace.to_string()]).collect();
         Told {

@@ -2,6 +2,7 @@
 //! sentence, with exit code 2; what goes wrong later ends with 1.
 
 mod arguments;
+mod audit;
 mod certs;
 mod dev;
 mod door;
@@ -12,6 +13,7 @@ mod memory;
 mod process;
 mod proxy;
 mod rbac;
+mod rights;
 mod serve;
 mod shard;
 

@@ -13,7 +13,6 @@ use weir_daemon::clients::ClientPort;
 use weir_daemon::followed::Reloads;
 use weir_daemon::readiness::Readiness;
 use weir_daemon::{Lifecycle, Signals, StopCause};
-use weir_proxy::auth::Authorizer;
 use weir_proxy::drain::Drain;
 use weir_proxy::http::answer::Proxy;
 use weir_proxy::http::server::Server;
@@ -24,11 +23,13 @@ use weir_shard_node::memory::Admission;
 use weir_upstream::Upstream;
 
 use crate::arguments::CommonArguments;
+use crate::audit::AuditArguments;
 use crate::door::DoorArguments;
 use crate::duration;
 use crate::fault::Fault;
 use crate::listener::TlsArguments;
 use crate::memory;
+use crate::rights::RightsArguments;
 
 /// How long the tasks of a process may take to end.
 const GRACE: Duration = Duration::from_secs(10);
@@ -56,6 +57,10 @@ pub(crate) struct ListenArguments {
     pub(crate) proof_limit: Duration,
     #[command(flatten)]
     pub(crate) door: DoorArguments,
+    #[command(flatten)]
+    pub(crate) rights: RightsArguments,
+    #[command(flatten)]
+    pub(crate) audit: AuditArguments,
     #[command(flatten)]
     pub(crate) common: CommonArguments,
 }
@@ -121,8 +126,10 @@ impl ListenArguments {
         started.map_err(|error| Fault::usage("start the mirrors", error))?;
         let passthrough = Passthrough::new(upstream.clone(), lifecycle.clone());
         let (drain, _) = process.clients.get_or_init(|| (Drain::new(), self.drain));
-        let proxy = Proxy::new(mirrors, Authorizer::new(upstream), passthrough, drain.clone());
-        let proxy = Arc::new(proxy.admitting(admission).limiting(clients));
+        let audit = self.audit.start(process).await?;
+        let authorizer = self.rights.authorizer(process, &upstream, self.audit.audited());
+        let proxy = Proxy::new(mirrors, authorizer, passthrough, drain.clone());
+        let proxy = Arc::new(proxy.admitting(admission).limiting(clients).audited(audit));
         let server = Server::new(proxy, lifecycle.clone()).limited(self.tls.limits());
         let server = server.moving_clients(self.door.goaway_chance);
         process.metrics.with_registry(|registry| server.register(registry));
@@ -140,6 +147,11 @@ impl Process {
         common.start_logging()?;
         if let Err(error) = weir_daemon::limits::raise_open_files() {
             tracing::warn!(%error, "the limit of open files stays as it is");
+        }
+        if !common.core_dumps {
+            let forbidden = weir_daemon::limits::forbid_core_dumps();
+            forbidden
+                .map_err(|error| Fault::failed("forbid core dumps (--core-dumps allows them)", error))?;
         }
         let signals = Signals::install().map_err(|error| Fault::failed("install signal handlers", error))?;
         let lifecycle = Lifecycle::new();

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
 
 /// Where a process in a container finds the limit of its control group: version 2, and version 1.
 const MEMORY_FILES: [&str; 2] = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
@@ -17,6 +17,15 @@ pub fn raise_open_files() -> io::Result<Option<u64>> {
         setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?;
     }
     Ok(getrlimit(Resource::Nofile).current)
+}
+
+/// Leaves no image of this process behind when it crashes, and lets no debugger at it but root's: its memory holds the tokens
+/// of all its clients.
+pub fn forbid_core_dumps() -> io::Result<()> {
+    setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
+    // The limit does not count where a program takes the image.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    Ok(())
 }
 
 /// How many bytes the control group of a process in a container may take; None where there is no limit.
@@ -38,6 +47,14 @@ mod tests {
         for text in ["max\n", "", "9223372036854771712\n", "-1"] {
             assert_eq!(parse_memory(text), None, "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_process_that_forbids_it_leaves_no_image() {
+        forbid_core_dumps().unwrap();
+        assert_eq!(getrlimit(Resource::Core), Rlimit { current: Some(0), maximum: Some(0) });
+        assert_eq!(rustix::process::dumpable_behavior().unwrap(), DumpableBehavior::NotDumpable);
+        forbid_core_dumps().unwrap();
     }
 
     #[test]

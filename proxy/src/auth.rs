@@ -3,30 +3,53 @@
 //!
 //! [`authorize`]: Authorizer::authorize
 
+mod caller;
 pub mod certificate;
-mod decisions;
+pub mod decisions;
+mod identity;
+mod metrics;
+mod rbac;
+mod reasons;
+mod recheck;
 mod review;
+mod standings;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use http::header::AUTHORIZATION;
+use http::StatusCode;
 use http::request::Parts;
-use http::{HeaderValue, StatusCode};
+use prometheus_client::registry::Registry;
+use tokio::time::Instant;
 use tracing::{debug, warn};
-use weir_core::fnv1a64;
 use weir_core::request_info::RequestInfo;
-use weir_upstream::{Affinity, ForwardError, ReviewAnswer, Upstream};
+use weir_upstream::{ForwardError, ReviewAnswer, Upstream};
 
-use self::certificate::CertificateUser;
+use crate::audit::Audited;
+
+use self::caller::{Caller, CallerKey};
 pub use self::decisions::DecisionLimits;
-use self::decisions::{Decisions, Reviewed};
-use self::review::{ResourceAttributes, Review};
+use self::decisions::{Decisions, Question, Reviewed};
+pub use self::identity::Identity;
+use self::identity::{Identities, Unsaid};
+pub use self::metrics::DecisionMetrics;
+use self::metrics::RecheckMetrics;
+pub use self::rbac::RbacReader;
+use self::reasons::Reasons;
+pub use self::recheck::Rechecks;
+use self::review::ResourceAttributes;
+use self::standings::Standings;
+pub use self::standings::{Standing, StandingLimits};
 
 /// Proof that upstream lets the caller read what the request asks for. Only [`Authorizer::authorize`] makes one.
 #[derive(Debug)]
-pub struct Permit(());
+pub struct Permit {
+    question: Question,
+    /// When upstream said so.
+    answered: Instant,
+    caller: Caller,
+}
 
 /// Why there is no permit. In every case upstream is to answer the request itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,11 +68,17 @@ pub enum NoPermit {
     Undecided,
 }
 
-/// Asks upstream, and remembers for a few seconds what it said.
+/// Asks upstream, remembers for a few seconds what it said, and for as long as answers go on by it what it was asked. Clones
+/// share all of it.
 #[derive(Clone, Debug)]
 pub struct Authorizer {
     upstream: Upstream,
     decisions: Decisions,
+    counted: DecisionMetrics,
+    identities: Identities,
+    reasons: Reasons,
+    standings: Arc<Standings>,
+    rechecks: RecheckMetrics,
 }
 
 // === impl Authorizer ===
@@ -57,73 +86,96 @@ pub struct Authorizer {
 impl Authorizer {
     /// Over this upstream.
     pub fn new(upstream: Upstream) -> Self {
-        Self { upstream, decisions: Decisions::new(DecisionLimits::default()) }
+        let counted = DecisionMetrics::default();
+        Self {
+            upstream,
+            decisions: Decisions::new(DecisionLimits::default(), counted.clone()),
+            counted,
+            identities: Identities::new(),
+            reasons: Reasons::new(None),
+            standings: Arc::new(Standings::new(StandingLimits::default())),
+            rechecks: RecheckMetrics::default(),
+        }
     }
 
     /// The same with decisions that count for so long.
     #[must_use]
     pub fn remembering(self, limits: DecisionLimits) -> Self {
-        Self { decisions: Decisions::new(limits), ..self }
+        Self { decisions: Decisions::new(limits, self.counted.clone()), ..self }
+    }
+
+    /// The same that remembers upstream's reasons where they are audited.
+    #[must_use]
+    pub fn explaining(self, audited: Audited) -> Self {
+        Self { reasons: Reasons::new(Some(audited)), ..self }
+    }
+
+    /// The same whose answers that go on are asked for again by these limits.
+    #[must_use]
+    pub fn rechecked(self, limits: StandingLimits) -> Self {
+        Self { standings: Arc::new(Standings::new(limits)), ..self }
+    }
+
+    /// Shows the numbers.
+    pub fn register(&self, registry: &mut Registry) {
+        self.counted.register(registry);
+        self.rechecks.register(&self.standings, registry);
     }
 
     /// Whether the caller may do what the request asks, as upstream would decide it. Anything but a plain yes is no.
     pub async fn authorize(&self, parts: &Parts, info: &RequestInfo) -> Result<Permit, NoPermit> {
-        let headers = &parts.headers;
-        if headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
-            return Err(NoPermit::Impersonation);
+        let caller = Caller::of(parts)?;
+        let question = self.decisions.question(&(&caller, ResourceAttributes::of(info)));
+        let verdict =
+            self.decisions.decide(question, || self.review(&caller, (question, info)).boxed()).await;
+        match verdict.reviewed {
+            Reviewed::Allowed => Ok(Permit { question, answered: verdict.at, caller }),
+            Reviewed::Denied | Reviewed::DeniedNow => Err(NoPermit::Denied),
+            Reviewed::Undecided | Reviewed::Unreachable => Err(NoPermit::Undecided),
         }
-        if let Some(user) = parts.extensions.get::<Arc<CertificateUser>>() {
-            return self.authorize_user(user, info).await;
+    }
+
+    /// Asks again what a permit was given for, for as long as the answer goes on that stands by it.
+    pub fn standing(&self, permit: &Permit, info: &RequestInfo) -> Standing {
+        let Permit { question, answered, caller } = permit;
+        let key = self.decisions.caller(caller);
+        let review = || caller.review(info);
+        self.standings.add((*question, *answered), (key, caller), (review, &info.namespace))
+    }
+
+    /// Who holds a permit; `None` where upstream does not say.
+    pub async fn holder(&self, permit: &Permit) -> Option<Arc<Identity>> {
+        self.who(self.decisions.caller(&permit.caller), &permit.caller).await
+    }
+
+    /// Why upstream gave a permit, where that is audited and known.
+    pub async fn reason(&self, permit: &Permit) -> Option<Arc<str>> {
+        self.reasons.of(permit.question).await
+    }
+
+    /// Asks now. The rights of kubelets come and go with pods, so a no to one of them is not for later.
+    async fn review(&self, caller: &Caller, (question, info): (Question, &RequestInfo)) -> Reviewed {
+        let answer = match self.ask(caller, caller.review(info)).await {
+            Ok(answer) => answer,
+            Err(reviewed) => return reviewed,
+        };
+        let reviewed = review::judge(&answer);
+        if reviewed == Reviewed::Allowed && self.reasons.covers(&info.group_version_resource()) {
+            self.reasons.keep(question, review::reason(&answer)).await;
         }
-        let token = headers.get(AUTHORIZATION).ok_or(NoPermit::NoToken)?;
-        let is_bearer =
-            token.as_bytes().get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"bearer "));
-        if !is_bearer || token.len() == 7 {
-            return Err(NoPermit::NoToken);
+        if reviewed != Reviewed::Denied || !answer.status.is_success() {
+            return reviewed;
         }
-        let question = self.decisions.question(&("token", token.as_bytes(), ResourceAttributes::of(info)));
-        permit(self.decisions.decide(question, || self.review(token, info).boxed()).await)
+        let identity = self.who(self.decisions.caller(caller), caller).await;
+        if identity.is_some_and(|identity| identity.is_node()) { Reviewed::DeniedNow } else { reviewed }
     }
 
-    /// Whether a user may whom weir has verified. Upstream is asked in weir's name.
-    async fn authorize_user(&self, user: &CertificateUser, info: &RequestInfo) -> Result<Permit, NoPermit> {
-        let attributes = ResourceAttributes::of(info);
-        let question = self.decisions.question(&("user", user, attributes));
-        let review = || self.review_user(user, user.review(&attributes).to_string()).boxed();
-        permit(self.decisions.decide(question, review).await)
-    }
-
-    async fn review_user(&self, user: &CertificateUser, review: String) -> Reviewed {
-        let answer = self.upstream.review_subject(review.into(), user.affinity()).await;
-        if let Ok(answer) = &answer
-            && [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&answer.status)
-        {
-            warn!(status = %answer.status, "weir may not create subjectaccessreviews, so nothing is answered to users with certificates");
-            return Reviewed::Undecided;
-        }
-        judge(answer)
-    }
-
-    /// Asks now.
-    async fn review(&self, token: &HeaderValue, info: &RequestInfo) -> Reviewed {
-        let Ok(body) = serde_json::to_vec(&Review::of(info)) else { return Reviewed::Undecided };
-        judge(self.upstream.review(token, Bytes::from(body), affinity(token)).await)
-    }
-}
-
-fn permit(reviewed: Reviewed) -> Result<Permit, NoPermit> {
-    match reviewed {
-        Reviewed::Allowed => Ok(Permit(())),
-        Reviewed::Denied => Err(NoPermit::Denied),
-        Reviewed::Undecided | Reviewed::Unreachable => Err(NoPermit::Undecided),
-    }
-}
-
-/// What an answer means.
-fn judge(answer: Result<ReviewAnswer, ForwardError>) -> Reviewed {
-    match answer {
-        Ok(answer) => review::judge(&answer),
-        Err(error) => {
+    async fn ask(&self, caller: &Caller, review: Bytes) -> Result<ReviewAnswer, Reviewed> {
+        let answer = match caller {
+            Caller::Token(token) => self.upstream.review(token, review, caller.affinity()).await,
+            Caller::User(user) => self.upstream.review_subject(review, user.affinity()).await,
+        };
+        let answer = answer.map_err(|error| {
             debug!(error = &error as &dyn std::error::Error, "no answer to an access review");
             match error {
                 ForwardError::Malformed(_) | ForwardError::Answer(_) => Reviewed::Undecided,
@@ -131,11 +183,30 @@ fn judge(answer: Result<ReviewAnswer, ForwardError>) -> Reviewed {
                     Reviewed::Unreachable
                 }
             }
+        })?;
+        let is_weirs_own = matches!(caller, Caller::User(_));
+        if is_weirs_own && [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&answer.status) {
+            warn!(status = %answer.status, "weir may not create subjectaccessreviews, so nothing is answered to users with certificates");
+            return Err(Reviewed::Undecided);
         }
+        Ok(answer)
     }
-}
 
-/// Reviews of one caller go to one instance, and those of many callers to all of them.
-fn affinity(token: &HeaderValue) -> Affinity {
-    Affinity(fnv1a64(token.as_bytes()))
+    /// Who a caller is, asked once for as long as it is remembered.
+    async fn who(&self, key: CallerKey, caller: &Caller) -> Option<Arc<Identity>> {
+        let token = match caller {
+            Caller::Token(token) => token,
+            Caller::User(user) => return Some(Arc::new(user.identity())),
+        };
+        let ask = async {
+            let answer = self.upstream.who(token, caller.affinity()).await;
+            match answer.map_err(|_| Unsaid)? {
+                answer if answer.status.is_success() => Ok(Identity::of_review(&answer.body)),
+                answer if answer.status.is_client_error() && answer.status.as_u16() != 429 => Ok(None),
+                _ => Err(Unsaid),
+            }
+        };
+        // Large, and most callers are known.
+        self.identities.who(key, Box::pin(ask)).await
+    }
 }

@@ -4,6 +4,7 @@
 //! `peers` are the shard nodes in other processes, `link` is one node of one mirror, here or there, and `shards` asks one
 //! replica of each shard; `mirror` puts these together for one resource. `drain` ends clients one after the other.
 
+pub mod audit;
 pub mod auth;
 mod bucket;
 pub mod drain;

@@ -42,6 +42,8 @@ pub enum Role {
     Review,
     /// Consistency questions.
     Proof,
+    /// Audit events, for a webhook that is reached in the same way.
+    Audit,
 }
 
 /// The protocol of a connection.
@@ -84,6 +86,7 @@ impl Role {
             Self::Feed => concat!("weir/", env!("CARGO_PKG_VERSION"), " (feed)"),
             Self::Review => concat!("weir/", env!("CARGO_PKG_VERSION"), " (review)"),
             Self::Proof => concat!("weir/", env!("CARGO_PKG_VERSION"), " (proof)"),
+            Self::Audit => concat!("weir/", env!("CARGO_PKG_VERSION"), " (audit)"),
         })
     }
 }

@@ -43,6 +43,8 @@ pub(crate) const REVIEW_PATIENCE: Duration = Duration::from_secs(3);
 const REVIEW_PATH: PathAndQuery =
     PathAndQuery::from_static("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews");
 
+const WHO_PATH: PathAndQuery = PathAndQuery::from_static("/apis/authentication.k8s.io/v1/selfsubjectreviews");
+
 /// The body of a request to upstream.
 pub type RequestBody = UnsyncBoxBody<Bytes, BoxError>;
 
@@ -146,10 +148,28 @@ impl Upstream {
         body: Bytes,
         affinity: Affinity,
     ) -> Result<ReviewAnswer, ForwardError> {
+        self.ask_as(authorization, (REVIEW_PATH, body), affinity).await
+    }
+
+    /// Asks upstream who the bearer of `authorization` is: the answer is a SelfSubjectReview in JSON.
+    pub async fn who(
+        &self,
+        authorization: &HeaderValue,
+        affinity: Affinity,
+    ) -> Result<ReviewAnswer, ForwardError> {
+        self.ask_as(authorization, (WHO_PATH, Bytes::from_static(b"{}")), affinity).await
+    }
+
+    async fn ask_as(
+        &self,
+        authorization: &HeaderValue,
+        (path, body): (PathAndQuery, Bytes),
+        affinity: Affinity,
+    ) -> Result<ReviewAnswer, ForwardError> {
         let json = HeaderValue::from_static("application/json");
         let mut request = Request::new(body);
         *request.method_mut() = Method::POST;
-        *request.uri_mut() = REVIEW_PATH.into();
+        *request.uri_mut() = path.into();
         let headers = request.headers_mut();
         headers.insert(header::AUTHORIZATION, authorization.clone());
         headers.insert(header::CONTENT_TYPE, json.clone());

@@ -211,6 +211,11 @@ impl Wire {
         let target = &instance.target;
         let path = match target.base_path.as_str() {
             "" => path.clone(),
+            // The base itself, which has no slash at its end.
+            base if path.path() == "/" => {
+                let query = path.query().map(|query| format!("?{query}")).unwrap_or_default();
+                PathAndQuery::from_maybe_shared(format!("{base}{query}"))?
+            }
             base => PathAndQuery::from_maybe_shared(format!("{base}{path}"))?,
         };
         let authority = target.authority.as_str();

@@ -2,6 +2,7 @@
 //! measurement behind `--`. Each runs in a process of its own, since memory that one has used would be counted for the
 //! next; clients run in further ones. A broken bound that does not depend on the machine ends with exit code 1.
 
+mod decisions;
 mod fan_in;
 mod frontiers;
 mod matching;
@@ -30,8 +31,17 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 pub static MALLOC_CONF: &[u8] = b"background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:0\0";
 
 /// The measurements, in the order in which they run.
-const ALL: [&str; 8] =
-    ["memory", "fan-in", "matching", "slow-readers", "shards", "node-memory", "frontiers", "replay"];
+const ALL: [&str; 9] = [
+    "decisions",
+    "memory",
+    "fan-in",
+    "matching",
+    "slow-readers",
+    "shards",
+    "node-memory",
+    "frontiers",
+    "replay",
+];
 
 fn main() -> ExitCode {
     // Cargo adds --bench; options are for the harness that this is not.
@@ -66,6 +76,7 @@ fn one(name: &str, rest: &[String]) -> Result<bool> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         match name {
+            "decisions" => decisions::measure().await,
             "memory" => memory::measure().await,
             "memory-fresh" => memory::fresh().await,
             "fan-in" => fan_in::measure().await,

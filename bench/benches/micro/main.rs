@@ -2,6 +2,7 @@
 //! micro`, or with a part of a name behind `--`. The counts of allocations are exact; times are of this machine.
 
 mod answering;
+mod deciding;
 mod matching;
 mod merging;
 mod objects;

@@ -1,6 +1,7 @@
 //! Callers whom weir has verified itself, by their client certificates, as kube-apiserver reads them: the common name is the
 //! user, the organizations are the groups. Upstream takes weir's word for them.
 
+use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -12,6 +13,8 @@ use serde_json::{Value, json};
 use weir_core::{Status, fnv1a64};
 use weir_daemon::clients::{ClientCertificate, Holder, Presented};
 use weir_upstream::{Affinity, NotCarried, RemoteUser};
+
+use super::identity::Identity;
 
 /// Object identifiers of attributes, as DER writes them.
 const COMMON_NAME: &[u8] = &[0x55, 4, 3];
@@ -127,6 +130,18 @@ impl CertificateUser {
     /// Questions about one user go to one instance.
     pub(super) fn affinity(&self) -> Affinity {
         Affinity(fnv1a64(self.certificate.sha256.as_bytes()))
+    }
+
+    /// Who they are, in the words of a SelfSubjectReview.
+    pub(super) fn identity(&self) -> Identity {
+        let Self { certificate, name, groups, uid, .. } = self;
+        let credential = format!("X509SHA256={}", certificate.sha256);
+        Identity {
+            username: name.clone(),
+            uid: uid.clone().unwrap_or_default(),
+            groups: groups.clone(),
+            extra: BTreeMap::from([(CREDENTIAL_ID.to_owned(), vec![credential])]),
+        }
     }
 
     /// A SubjectAccessReview of them, with attributes like those of a SelfSubjectAccessReview.

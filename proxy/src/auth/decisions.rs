@@ -13,8 +13,11 @@ use moka::future::Cache;
 use moka::ops::compute::{CompResult, Op};
 use tokio::time::Instant;
 
+use super::caller::CallerKey;
+use super::metrics::{DecisionMetrics, How};
+
 /// Decisions that are remembered. 100,000 × ~350 bytes ≈ 35 MB.
-const DECISIONS: u64 = 100_000;
+pub const DECISIONS: u64 = 100_000;
 
 /// How long decisions count.
 #[derive(Clone, Copy, Debug)]
@@ -31,11 +34,13 @@ pub struct DecisionLimits {
 
 /// What came of a review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reviewed {
+pub enum Reviewed {
     /// A plain yes.
     Allowed,
     /// Anything else that is an answer.
     Denied,
+    /// The same to somebody whose rights change from one moment to the next: it counts for those who asked together.
+    DeniedNow,
     /// Upstream is there and did not say.
     Undecided,
     /// Upstream is not there.
@@ -43,15 +48,25 @@ pub(super) enum Reviewed {
 }
 
 /// Whose request for what, as a keyed hash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Question([u64; 2]);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Question([u64; 2]);
+
+/// What upstream says to a question, and since when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// What it says.
+    pub reviewed: Reviewed,
+    /// When it said so.
+    pub at: Instant,
+}
 
 /// Decisions of the last minutes. Clones share them.
 #[derive(Clone, Debug)]
-pub(super) struct Decisions {
+pub struct Decisions {
     cache: Cache<Question, Known>,
     keys: [RandomState; 2],
     limits: DecisionLimits,
+    metrics: DecisionMetrics,
 }
 
 /// What is known about a question.
@@ -76,48 +91,76 @@ impl Default for DecisionLimits {
 
 impl Decisions {
     /// None yet.
-    pub(super) fn new(limits: DecisionLimits) -> Self {
+    pub fn new(limits: DecisionLimits, metrics: DecisionMetrics) -> Self {
         let cache = Cache::builder().max_capacity(DECISIONS).time_to_live(limits.outage).build();
-        Self { cache, keys: [RandomState::new(), RandomState::new()], limits }
+        Self { cache, keys: [RandomState::new(), RandomState::new()], limits, metrics }
     }
 
     /// The question whether the caller may do something.
-    pub(super) fn question(&self, asked: &impl Hash) -> Question {
-        Question([0, 1].map(|key: usize| self.keys[key].hash_one(asked)))
+    pub fn question(&self, asked: &impl Hash) -> Question {
+        Question(self.hash(asked))
+    }
+
+    /// The name here of whoever shows this.
+    pub(super) fn caller(&self, shown: &impl Hash) -> CallerKey {
+        CallerKey(self.hash(shown))
+    }
+
+    fn hash(&self, hashed: &impl Hash) -> [u64; 2] {
+        [0, 1].map(|key: usize| self.keys[key].hash_one(hashed))
     }
 
     /// What is known of a question, or else what comes of asking it. [`Reviewed::Unreachable`] only where nothing is known.
-    pub(super) async fn decide<'a>(
+    pub async fn decide<'a>(
         &self,
         question: Question,
         review: impl FnOnce() -> BoxFuture<'a, Reviewed> + Send,
-    ) -> Reviewed {
+    ) -> Verdict {
         let known = self.cache.get(&question).await;
         match known.and_then(|known| known.counts(&self.limits)) {
-            Some(reviewed) => reviewed,
+            Some(verdict) => {
+                self.metrics.count(known.map_or(How::Remembered, |known| known.how(verdict)));
+                verdict
+            }
             // Rare, and large: kept out of the future of every request.
             None => Box::pin(self.ask(question, review())).await,
         }
     }
 
+    /// Remembers what upstream has said to a question that nobody waits for.
+    pub(super) async fn learn(&self, question: Question, reviewed: Reviewed) {
+        let learnt = self.cache.entry(question).and_compute_with(async |entry| {
+            Op::Put(Known::after(entry.map(moka::Entry::into_value), reviewed))
+        });
+        learnt.await;
+    }
+
     /// Asks, unless somebody else has by the time it is this caller's turn.
-    async fn ask(&self, question: Question, review: BoxFuture<'_, Reviewed>) -> Reviewed {
+    async fn ask(&self, question: Question, review: BoxFuture<'_, Reviewed>) -> Verdict {
+        let came = Instant::now();
         let asked = self.cache.entry(question).and_compute_with(async |entry| {
             let before = entry.map(moka::Entry::into_value);
-            match before.and_then(|known| known.counts(&self.limits)) {
-                Some(_) => Op::Nop,
-                None => Op::Put(Known::after(before, review.await)),
+            let is_answered = |known: Known| known.asked.1 > came || known.counts(&self.limits).is_some();
+            match before.is_some_and(is_answered) {
+                true => Op::Nop,
+                false => Op::Put(Known::after(before, review.await)),
             }
         });
-        let known = match asked.await {
-            CompResult::Inserted(entry)
-            | CompResult::ReplacedWith(entry)
-            | CompResult::Unchanged(entry)
-            | CompResult::Removed(entry) => entry.into_value(),
+        let (known, is_shared) = match asked.await {
+            CompResult::Inserted(entry) | CompResult::ReplacedWith(entry) => (entry.into_value(), false),
+            CompResult::Unchanged(entry) | CompResult::Removed(entry) => (entry.into_value(), true),
             // Nothing is taken out here.
-            CompResult::StillNone(_) => return Reviewed::Undecided,
+            CompResult::StillNone(_) => return Verdict { reviewed: Reviewed::Undecided, at: came },
         };
-        known.counts(&self.limits).unwrap_or(known.asked.0)
+        let (reviewed, at) = known.asked;
+        let verdict = known.counts(&self.limits).unwrap_or(Verdict { reviewed, at });
+        self.metrics.count(if is_shared { How::Shared } else { How::Asked });
+        match known.how(verdict) {
+            How::Remembered => {}
+            // Beside how it was asked, since nobody answered.
+            how => self.metrics.count(how),
+        }
+        verdict
     }
 }
 
@@ -128,131 +171,46 @@ impl Known {
         let now = Instant::now();
         let decided = match reviewed {
             Reviewed::Allowed => Some((true, now)),
-            Reviewed::Denied => Some((false, now)),
+            Reviewed::Denied | Reviewed::DeniedNow => Some((false, now)),
             Reviewed::Undecided | Reviewed::Unreachable => before.and_then(|known| known.decided),
         };
         Self { decided, asked: (reviewed, now) }
     }
 
     /// What it means now; `None` where upstream has to be asked.
-    fn counts(&self, limits: &DecisionLimits) -> Option<Reviewed> {
+    fn counts(&self, limits: &DecisionLimits) -> Option<Verdict> {
         let decision = |(is_allowed, at): (bool, Instant), within: [Duration; 2]| {
             let (reviewed, within) = match is_allowed {
                 true => (Reviewed::Allowed, within[0]),
                 false => (Reviewed::Denied, within[1]),
             };
-            (at.elapsed() < within).then_some(reviewed)
+            (at.elapsed() < within).then_some(Verdict { reviewed, at })
         };
         let (last, at) = self.asked;
-        let fresh = self.decided.and_then(|decided| decision(decided, [limits.allowed, limits.denied]));
         match last {
-            Reviewed::Allowed | Reviewed::Denied => fresh,
+            Reviewed::Allowed | Reviewed::Denied => {
+                self.decided.and_then(|decided| decision(decided, [limits.allowed, limits.denied]))
+            }
+            Reviewed::DeniedNow => None,
             _ if at.elapsed() >= limits.unanswered => None,
-            Reviewed::Undecided => Some(Reviewed::Undecided),
+            Reviewed::Undecided => Some(Verdict { reviewed: Reviewed::Undecided, at }),
             Reviewed::Unreachable => {
                 let old = self.decided.and_then(|decided| decision(decided, [limits.outage; 2]));
-                Some(old.unwrap_or(Reviewed::Unreachable))
+                Some(old.unwrap_or(Verdict { reviewed: Reviewed::Unreachable, at }))
             }
+        }
+    }
+
+    /// How a verdict of this comes about without a question.
+    fn how(&self, verdict: Verdict) -> How {
+        match (self.asked.0, verdict.reviewed) {
+            (Reviewed::Unreachable, Reviewed::Unreachable) => How::Unreachable,
+            (Reviewed::Unreachable, _) => How::Grace,
+            (Reviewed::Undecided, _) => How::Undecided,
+            (Reviewed::Allowed | Reviewed::Denied | Reviewed::DeniedNow, _) => How::Remembered,
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use futures_util::FutureExt;
-    use futures_util::future::join_all;
-    use tokio::time::advance;
-
-    use super::*;
-
-    const SECOND: Duration = Duration::from_secs(1);
-
-    /// Decisions about one question, and how often it was asked.
-    struct Asking(Decisions, AtomicUsize);
-
-    impl Asking {
-        fn new() -> Self {
-            Self(Decisions::new(DecisionLimits::default()), AtomicUsize::new(0))
-        }
-
-        async fn decide(&self, answer: Reviewed) -> Reviewed {
-            let review = async move {
-                self.1.fetch_add(1, Ordering::Relaxed);
-                tokio::task::yield_now().await;
-                answer
-            };
-            self.0.decide(self.0.question(&("token", "list", "pods")), || review.boxed()).await
-        }
-
-        fn times(&self) -> usize {
-            self.1.load(Ordering::Relaxed)
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_yes_counts_for_seconds_and_a_no_for_one() {
-        let asking = Asking::new();
-        assert_eq!(asking.decide(Reviewed::Allowed).await, Reviewed::Allowed);
-        advance(4 * SECOND).await;
-        assert_eq!(asking.decide(Reviewed::Denied).await, Reviewed::Allowed);
-        advance(SECOND).await;
-        assert_eq!(asking.decide(Reviewed::Denied).await, Reviewed::Denied);
-        assert_eq!(asking.decide(Reviewed::Allowed).await, Reviewed::Denied);
-        assert_eq!(asking.times(), 2);
-        advance(SECOND).await;
-        assert_eq!((asking.decide(Reviewed::Allowed).await, asking.times()), (Reviewed::Allowed, 3));
-    }
-
-    #[tokio::test]
-    async fn many_who_ask_the_same_are_one_review() {
-        let asking = Asking::new();
-        let decided = join_all((0..100).map(|_| asking.decide(Reviewed::Allowed))).await;
-        assert!(decided.iter().all(|decided| *decided == Reviewed::Allowed));
-        assert_eq!(asking.times(), 1);
-    }
-
-    #[tokio::test]
-    async fn a_caller_who_leaves_while_it_asks_leaves_the_question_to_the_next() {
-        let asking = Asking::new();
-        assert!(asking.decide(Reviewed::Allowed).now_or_never().is_none());
-        assert_eq!((asking.decide(Reviewed::Denied).await, asking.times()), (Reviewed::Denied, 2));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn while_upstream_is_gone_its_last_word_counts_for_minutes() {
-        let asking = Asking::new();
-        asking.decide(Reviewed::Allowed).await;
-        advance(30 * SECOND).await;
-        for _ in 0..3 {
-            assert_eq!(asking.decide(Reviewed::Unreachable).await, Reviewed::Allowed);
-        }
-        assert_eq!(asking.times(), 2, "nor is it asked again at once");
-        advance(270 * SECOND).await;
-        assert_eq!(asking.decide(Reviewed::Unreachable).await, Reviewed::Unreachable);
-        assert_eq!(asking.times(), 3);
-        advance(SECOND).await;
-        assert_eq!(asking.decide(Reviewed::Denied).await, Reviewed::Denied);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_upstream_that_is_there_and_does_not_say_has_not_said_yes() {
-        let asking = Asking::new();
-        asking.decide(Reviewed::Allowed).await;
-        advance(5 * SECOND).await;
-        assert_eq!(asking.decide(Reviewed::Undecided).await, Reviewed::Undecided);
-        assert_eq!((asking.decide(Reviewed::Allowed).await, asking.times()), (Reviewed::Undecided, 2));
-    }
-
-    #[test]
-    fn questions_that_differ_in_one_part_are_others() {
-        let decisions = Decisions::new(DecisionLimits::default());
-        let one = decisions.question(&("token", "list", "pods"));
-        assert_eq!(one, decisions.question(&("token", "list", "pods")));
-        for other in [("tokem", "list", "pods"), ("token", "watch", "pods"), ("token", "lis", "tpods")] {
-            assert_ne!(one, decisions.question(&other), "{other:?}");
-        }
-        assert_ne!(one, Decisions::new(DecisionLimits::default()).question(&("token", "list", "pods")));
-    }
-}
+mod tests;

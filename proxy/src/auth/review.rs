@@ -4,6 +4,7 @@
 //! Selectors go as the client wrote them, not as weir reads them: upstream reads them in a review with the same code as in a
 //! request, and whether it heeds them at all is a matter of its version.
 
+use bytes::Bytes;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use weir_core::request_info::RequestInfo;
@@ -59,6 +60,7 @@ struct Answer {
 struct Decision {
     allowed: bool,
     denied: bool,
+    reason: String,
     evaluation_error: String,
 }
 
@@ -73,6 +75,11 @@ impl<'a> Review<'a> {
             kind: "SelfSubjectAccessReview",
             spec: ReviewSpec { resource_attributes },
         }
+    }
+
+    /// As it is sent.
+    pub(super) fn body(&self) -> Bytes {
+        serde_json::to_vec(self).expect("text in structs is always JSON").into()
     }
 }
 
@@ -115,6 +122,12 @@ pub(super) fn judge(answer: &ReviewAnswer) -> Reviewed {
     let Ok(Answer { status }) = serde_json::from_slice(&answer.body) else { return Reviewed::Undecided };
     let is_plain_yes = status.allowed && !status.denied && status.evaluation_error.is_empty();
     if is_plain_yes { Reviewed::Allowed } else { Reviewed::Denied }
+}
+
+/// What upstream says to its decision; empty where it says nothing.
+pub(super) fn reason(answer: &ReviewAnswer) -> String {
+    let said: Result<Answer, _> = serde_json::from_slice(&answer.body);
+    said.map(|said| said.status.reason).unwrap_or_default()
 }
 
 #[cfg(test)]

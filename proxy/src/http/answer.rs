@@ -2,7 +2,7 @@
 //! passed through, with one exception: a shard selector never reaches an upstream that might ignore it.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use http::request::Parts;
 use http::{HeaderValue, Request, Response, Uri};
@@ -15,13 +15,14 @@ use weir_core::{ResourceVersion, Status};
 use weir_shard_node::memory::{Admission, Refused};
 
 use super::body::ProxyBody;
-use super::clients::{Clients, Guest};
+use super::clients::{Clients, Guest, PeerAddress};
 use super::fail;
 use super::gate::{Gate, Place, Size};
 use super::passed_watch::{self, Framing};
 use super::reading::{Others, Outcome, Reading};
 use super::request::{ReadRequest, Target, shards_unserved};
-use crate::auth::{Authorizer, NoPermit, certificate};
+use crate::audit::{Asked, Audit, Trail};
+use crate::auth::{Authorizer, NoPermit, Permit, certificate};
 use crate::drain::Drain;
 use crate::mirror::Mirror;
 use crate::mirror::registry::{Mirrors, State};
@@ -47,6 +48,7 @@ pub struct Proxy {
     drain: Drain,
     admission: Admission,
     clients: Clients,
+    audit: Audit,
 }
 
 // === impl Proxy ===
@@ -61,7 +63,8 @@ impl Proxy {
     ) -> Self {
         let passthrough = passthrough.drained_by(drain.clone());
         let (gate, admission, clients) = (Gate::new(), Admission::default(), Clients::default());
-        Self { mirrors, authorizer, passthrough, gate, drain, admission, clients }
+        let audit = Audit::none();
+        Self { mirrors, authorizer, passthrough, gate, drain, admission, clients, audit }
     }
 
     /// The same, refusing what the memory limit leaves no room for.
@@ -74,6 +77,12 @@ impl Proxy {
     #[must_use]
     pub fn limiting(self, clients: Clients) -> Self {
         Self { clients, ..self }
+    }
+
+    /// The same, whose answers are told to auditors.
+    #[must_use]
+    pub fn audited(self, audit: Audit) -> Self {
+        Self { audit, ..self }
     }
 
     /// What tells clients to leave.
@@ -94,8 +103,7 @@ impl Proxy {
         };
         match outcome {
             Outcome::Answer(mut response) => {
-                let id = parts.headers.get(AUDIT_ID).cloned().unwrap_or_else(audit_id);
-                response.headers_mut().insert(AUDIT_ID, id);
+                response.headers_mut().entry(AUDIT_ID).or_insert_with(|| audit_id(&parts));
                 response.map(served)
             }
             Outcome::Pass(why, place) => self.pass((parts, body), (why, place)).await.map(served),
@@ -168,10 +176,45 @@ impl Proxy {
         if matches!(request.target, Target::Object { .. }) && needs_proof(request) {
             return Ok(Outcome::Pass(Passed::Freshness, None));
         }
+        let received = self.audit.covers(&request.resource).then(SystemTime::now);
         let permit = match self.authorizer.authorize(parts, &request.info).await {
             Ok(permit) => permit,
             Err(reason) => return Ok(Outcome::Pass(pass_of(reason), None)),
         };
+        let Some(received) = received else { return self.permitted((parts, request, guest), permit).await };
+        let Some(trail) = self.trail((parts, request), &permit, received).await else {
+            return Ok(Outcome::Pass(Passed::Audit, None));
+        };
+        Ok(match self.permitted((parts, request, guest), permit).await {
+            Ok(Outcome::Answer(response)) => Outcome::Answer(Box::new(trail.of(*response))),
+            Ok(other) => other,
+            Err(status) => Outcome::Answer(Box::new(trail.of(fail::outcome(parts, &status)))),
+        })
+    }
+
+    /// What will be told of an answer; `None` where it could not be told now, or of whom.
+    async fn trail(
+        &self,
+        (parts, request): (&Parts, &ReadRequest),
+        permit: &Permit,
+        received: SystemTime,
+    ) -> Option<Trail> {
+        if !self.audit.is_up() {
+            return None;
+        }
+        let user = self.authorizer.holder(permit).await?;
+        let reason = self.authorizer.reason(permit).await;
+        let peer = parts.extensions.get::<PeerAddress>().map(|PeerAddress(address)| *address);
+        let asked = Asked { parts, request, user, reason, peer, received, id: audit_id(parts) };
+        Some(Trail::new(&self.audit, asked))
+    }
+
+    /// The same by a caller who may.
+    async fn permitted(
+        &self,
+        (parts, request, guest): (&Parts, &ReadRequest, &Guest),
+        permit: Permit,
+    ) -> Result<Outcome, Status> {
         if self.mirrors.has_hole() {
             return Err(Status::service_unavailable("a part of this resource is on no shard node now", 1));
         }
@@ -190,7 +233,8 @@ impl Proxy {
         let Some(is_pretty) = request.json(parts, family) else {
             return Ok(Outcome::Pass(Passed::Encoding, None));
         };
-        let others = Others { gate: &self.gate, drain: &self.drain, passthrough: &self.passthrough };
+        let Self { gate, authorizer, drain, passthrough, .. } = self;
+        let others = Others { gate, authorizer, drain, passthrough };
         let reading =
             Reading { permit, mirror: &mirror, request, parts, is_pretty, others, in_use: &in_use, guest };
         if request.is_watch() {
@@ -263,8 +307,12 @@ impl Proxy {
     }
 }
 
-/// A name for an answer in the form in which upstream makes one.
-fn audit_id() -> HeaderValue {
+/// The name of an answer: the client's own, or one in the form in which upstream makes them.
+fn audit_id(parts: &Parts) -> HeaderValue {
+    parts.headers.get(AUDIT_ID).cloned().unwrap_or_else(random_id)
+}
+
+fn random_id() -> HeaderValue {
     let [a, b]: [u64; 2] = rand::random();
     let text = format!(
         "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",

@@ -13,6 +13,8 @@ use weir_upstream::BoxError;
 
 use super::clients::Served;
 use super::gate::Place;
+use crate::audit::Trail;
+use crate::auth::Standing;
 use crate::mirror::usage::InUse;
 use crate::passthrough::PassedBody;
 
@@ -30,12 +32,23 @@ pub type DataStream = Pin<Box<dyn Stream<Item = Result<Segments, BoxError>> + Se
 pub enum ProxyBody {
     /// All of it.
     Full(Option<Bytes>),
-    /// Made while it is sent; an error aborts the answer visibly. The mirror that it is of is in use until it has ended.
-    Stream(DataStream, Option<InUse>),
+    /// Made while it is sent; an error aborts the answer visibly.
+    Stream(DataStream, Held),
     /// Upstream's, and a place in the gate until it has ended.
     Passed(PassedBody, Option<Place>),
     /// Any of these, of a request that holds a place among those of its client.
     Served(Box<Served>),
+}
+
+/// What a body that is made while it is sent holds until it has ended.
+#[derive(Debug, Default)]
+pub struct Held {
+    /// The mirror that it is of, which is in use.
+    pub mirror: Option<InUse>,
+    /// Ends it, between two pieces, when its client may not have any more of it.
+    pub standing: Option<Standing>,
+    /// Tells of its end, where that is audited.
+    pub audit: Option<Trail>,
 }
 
 // === impl Segments ===
@@ -145,13 +158,21 @@ impl ProxyBody {
 
     /// A body made while it is sent.
     pub fn stream(stream: impl Stream<Item = Result<Segments, BoxError>> + Send + 'static) -> Self {
-        Self::Stream(Box::pin(stream), None)
+        Self::Stream(Box::pin(stream), Held::default())
     }
 
-    /// The body of an answer from a mirror.
-    pub fn of_mirror(self, in_use: InUse) -> Self {
+    /// The same with what it holds, if it is made while it is sent.
+    pub fn holding(self, held: impl FnOnce() -> Held) -> Self {
         match self {
-            Self::Stream(stream, _) => Self::Stream(stream, Some(in_use)),
+            Self::Stream(stream, _) => Self::Stream(stream, held()),
+            other => other,
+        }
+    }
+
+    /// The same with its end told; one that is here as a whole has come to it.
+    pub fn audited(self, trail: Trail) -> Self {
+        match self {
+            Self::Stream(stream, held) => Self::Stream(stream, Held { audit: Some(trail), ..held }),
             other => other,
         }
     }
@@ -159,7 +180,12 @@ impl ProxyBody {
     fn poll_any(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Frame<Segments>>, BoxError>> {
         let frame = match self {
             Self::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes.into())))),
-            Self::Stream(stream, _) => stream.as_mut().poll_next(context).map_ok(Frame::data),
+            Self::Stream(stream, held) => {
+                if held.is_lost(context) {
+                    return Poll::Ready(Ok(None));
+                }
+                stream.as_mut().poll_next(context).map_ok(Frame::data)
+            }
             Self::Passed(body, _) => {
                 let frame = Pin::new(body).poll_frame(context);
                 frame.map_ok(|frame| frame.map_data(Segments::from)).map_err(Into::into)
@@ -204,6 +230,15 @@ impl Body for ProxyBody {
             Self::Passed(body, _) => body.size_hint(),
             Self::Served(served) => served.body().size_hint(),
         }
+    }
+}
+
+// === impl Held ===
+
+impl Held {
+    /// Whether the client may not have any more. If not, it is told when that changes.
+    fn is_lost(&mut self, context: &mut Context<'_>) -> bool {
+        self.standing.as_mut().is_some_and(|standing| standing.poll_lost(context).is_ready())
     }
 }
 

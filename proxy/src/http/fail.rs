@@ -45,6 +45,8 @@ pub fn outcome(parts: &Parts, status: &Status) -> Response<ProxyBody> {
     };
     let mut response = Response::new(ProxyBody::full(body));
     *response.status_mut() = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    // For whoever audits it.
+    response.extensions_mut().insert(status.clone());
     mark(&mut response, HeaderValue::from_static(encoding.content_type()));
     if let Some(seconds) = status.retry_after_seconds() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));

@@ -10,7 +10,7 @@ use weir_core::options::{
 };
 use weir_core::{ObjectKey, Status};
 
-use super::body::ProxyBody;
+use super::body::{Held, ProxyBody};
 use super::clients::Guest;
 use super::fresh::Otherwise;
 use super::gate::{Gate, Place, Size};
@@ -19,7 +19,7 @@ use super::pages::PageSource;
 use super::request::{ReadRequest, Target};
 use super::watch::{Watched, Watching};
 use super::{fail, get, list_body, watch_body};
-use crate::auth::Permit;
+use crate::auth::{Authorizer, Permit};
 use crate::drain::Drain;
 use crate::mirror::Mirror;
 use crate::mirror::proofs::Proof;
@@ -56,6 +56,8 @@ pub(super) struct Reading<'a> {
 pub(super) struct Others<'a> {
     /// How much may go to upstream.
     pub(super) gate: &'a Gate,
+    /// Asks again for those whose answers go on.
+    pub(super) authorizer: &'a Authorizer,
     /// Tells clients to leave.
     pub(super) drain: &'a Drain,
     /// The way to upstream.
@@ -258,12 +260,20 @@ impl Reading<'_> {
 
     /// An answer from the mirror. It leaves only here, and only beside the permit.
     fn answered(&self, body: ProxyBody, shard: Option<&str>, proof: Option<Proof>) -> Outcome {
-        let body = body.of_mirror(self.in_use.clone());
+        let body = body.holding(|| self.held());
         let mut response = self.with_warnings(fail::json(&self.permit, body, proof));
         if let Some(value) = shard.and_then(|selector| HeaderValue::from_str(selector).ok()) {
             response.headers_mut().insert("weir-shard-selector", value);
         }
         Outcome::Answer(Box::new(response))
+    }
+
+    /// What such an answer holds to its end. A list shows one state that its caller might see when they asked; a watch goes on
+    /// for hours, for as long as they may.
+    fn held(&self) -> Held {
+        let standing = || self.others.authorizer.standing(&self.permit, &self.request.info);
+        let standing = self.request.is_watch().then(standing);
+        Held { mirror: Some(self.in_use.clone()), standing, audit: None }
     }
 
     /// Upstream's warnings about the resource; the old watch paths carry none.

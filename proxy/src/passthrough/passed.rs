@@ -28,6 +28,8 @@ pub enum Passed {
     NotFound,
     /// Nobody could vouch for the caller's right to read, so upstream is to say yes or no.
     NoPermit,
+    /// The answer is to be audited, and cannot be.
+    Audit,
 }
 
 // === impl Passed ===
@@ -53,6 +55,7 @@ impl Passed {
             Self::NotReached => "passed; not reached yet",
             Self::NotFound => "passed; not found here",
             Self::NoPermit => "passed; no permit",
+            Self::Audit => "passed; audit",
         }
     }
 }

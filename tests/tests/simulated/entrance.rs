@@ -24,10 +24,7 @@ async fn never_ends(address: std::net::SocketAddr, first_bytes: &[u8]) {
 
 /// The value of a metric of the server.
 fn metric(world: &World, name: &str) -> u64 {
-    let mut text = String::new();
-    prometheus_client::encoding::text::encode(&mut text, &world.registry).unwrap();
-    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    value.map_or(0, |value| value.parse().unwrap())
+    world.metric(&format!("weir_{name}")) as u64
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

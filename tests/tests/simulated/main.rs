@@ -4,6 +4,8 @@
 //! Time is real, so nothing here waits for a time to pass where it can wait for something to happen.
 
 #[cfg(test)]
+mod audits;
+#[cfg(test)]
 mod certificates;
 #[cfg(test)]
 mod checks;
@@ -41,6 +43,8 @@ mod passing;
 mod plans;
 #[cfg(test)]
 mod quiet;
+#[cfg(test)]
+mod rechecks;
 #[cfg(test)]
 mod refusals;
 #[cfg(test)]

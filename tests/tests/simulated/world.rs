@@ -9,6 +9,7 @@ mod memory;
 mod pki;
 mod requests;
 
+use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,10 +17,13 @@ use prometheus_client::registry::Registry;
 use tokio::time::{Instant, interval, timeout};
 use weir_core::policy::MirrorPolicy;
 use weir_core::{GroupResource, ResourceVersion, WindowBounds};
+use weir_daemon::admin::metrics::Metrics;
 use weir_daemon::clients::{ClientPort, ClientTls, ListenerCertificate};
 use weir_daemon::followed::Reloads;
 use weir_daemon::{Lifecycle, StopCause};
-use weir_proxy::auth::Authorizer;
+use weir_proxy::audit::file::{FileOptions, LogFile};
+use weir_proxy::audit::{Audit, Audited, Sink};
+use weir_proxy::auth::{Authorizer, RbacReader, Rechecks, StandingLimits};
 use weir_proxy::drain::Drain;
 use weir_proxy::http::answer::Proxy;
 use weir_proxy::http::clients::{ClientLimits, Clients};
@@ -72,6 +76,10 @@ pub(crate) struct Settings {
     pub(crate) goaway_chance: f64,
     /// Whether there are wires between weir and upstream that can be cut.
     pub(crate) has_wires: bool,
+    /// When rights are asked for again, and how often a second.
+    pub(crate) rechecks: (StandingLimits, u32),
+    /// Answers about these are audited, in a file of the world's directory.
+    pub(crate) audited: Option<&'static str>,
     /// Done to the simulation before weir reads from it.
     pub(crate) before: fn(&Sim),
 }
@@ -86,8 +94,7 @@ pub(crate) struct World {
     pub(crate) tasks: Lifecycle,
     /// What clients have cost.
     pub(crate) clients: Clients,
-    /// What operators see of the server.
-    pub(crate) registry: Registry,
+    metrics: Metrics,
     /// What is refused for want of memory.
     admission: Admission,
     churn: Arc<Mutex<Churn>>,
@@ -97,7 +104,7 @@ pub(crate) struct World {
     instances: Vec<Instance>,
     /// Between weir and each instance.
     wires: Vec<Relays>,
-    _directory: Directory,
+    directory: Directory,
 }
 
 /// The token that may do everything, and that weir itself has.
@@ -133,6 +140,8 @@ impl Settings {
             has_certificates: false,
             goaway_chance: 0.0,
             has_wires: false,
+            rechecks: (StandingLimits::default(), 20),
+            audited: None,
             before: |_| {},
         }
     }
@@ -145,6 +154,28 @@ impl Settings {
     /// Where feeds tick.
     pub(crate) fn tick(&self) -> Option<TickNamespace> {
         self.ticks_in.map(|namespace| namespace.parse().unwrap())
+    }
+
+    /// The proxy with all that it judges and tells by, and what operators see of it.
+    fn serve(
+        &self,
+        (mirrors, admission, clients): (&Arc<Mirrors>, &Admission, &Clients),
+        (upstream, directory, pki): (Upstream, &Directory, &Pki),
+        lifecycle: &Lifecycle,
+    ) -> (Server, Metrics) {
+        let (audit, audited) = audit(self, directory, lifecycle);
+        let authorizer = Authorizer::new(upstream.clone()).explaining(audited);
+        let authorizer = rechecked(authorizer, (self.rechecks, &upstream), lifecycle);
+        let metrics = Metrics::new("tests", lifecycle);
+        let passthrough = Passthrough::new(upstream, lifecycle.clone());
+        let proxy = Proxy::new(mirrors.clone(), authorizer.clone(), passthrough, Drain::new());
+        let proxy = proxy.admitting(admission.clone()).limiting(clients.clone()).audited(audit.clone());
+        let server = metrics.with_registry(|registry| {
+            authorizer.register(registry);
+            audit.register(registry);
+            self.listen(proxy, lifecycle, (pki, registry))
+        });
+        (server, metrics)
     }
 
     /// The proxy behind a free port.
@@ -183,11 +214,7 @@ impl World {
 
     pub(crate) async fn with(seed: u64, change: impl FnOnce(&mut Settings)) -> Self {
         println!("seed {seed}");
-        #[expect(clippy::disallowed_methods, reason = "the tester's own switch, not a setting of weir")]
-        if std::env::var("WEIR_LOG").is_ok() {
-            // Only the first world of a process can.
-            let _ = weir_daemon::telemetry::start(weir_daemon::telemetry::LogFormat::Text, None);
-        }
+        log_if_wanted();
         let mut settings = Settings::new(seed);
         change(&mut settings);
         let sim = Sim::new(settings.sim.clone());
@@ -218,11 +245,8 @@ impl World {
         let mirrors = Arc::new(mirrors);
         timeout(LIMIT, mirrors.start_named()).await.expect("mirrors ready in time").unwrap();
         let (admission, clients) = (Admission::default(), Clients::new(settings.limits));
-        let mut registry = Registry::default();
-        let passthrough = Passthrough::new(upstream.clone(), lifecycle.clone());
-        let proxy = Proxy::new(mirrors.clone(), Authorizer::new(upstream), passthrough, Drain::new());
-        let proxy = proxy.admitting(admission.clone()).limiting(clients.clone());
-        let server = settings.listen(proxy, &lifecycle, (&pki, &mut registry));
+        let proxied = (&mirrors, &admission, &clients);
+        let (server, metrics) = settings.serve(proxied, (upstream, &directory, &pki), &lifecycle);
         let client = Client::new(server, ADMIN, tasks.clone());
         let (churn, requests) = (Arc::new(Mutex::new(churn)), Mutex::default());
         Self {
@@ -233,7 +257,7 @@ impl World {
             fleet,
             tasks,
             clients,
-            registry,
+            metrics,
             admission,
             churn,
             is_stopped: false,
@@ -241,7 +265,7 @@ impl World {
             requests,
             instances,
             wires,
-            _directory: directory,
+            directory,
         }
     }
 
@@ -299,6 +323,18 @@ impl World {
         });
     }
 
+    /// Where audit events are.
+    pub(crate) fn audit_log(&self) -> std::path::PathBuf {
+        self.directory.0.join("audit").join("audit.log")
+    }
+
+    /// A number that operators see, by its name and labels.
+    pub(crate) fn metric(&self, name: &str) -> f64 {
+        let text = self.metrics.encode();
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.map_or(0.0, |value| value.parse().unwrap())
+    }
+
     /// Stops weir as a signal does, and says which of its tasks did not end.
     pub(crate) async fn stop(&mut self) -> Vec<String> {
         self.is_stopped = true;
@@ -340,4 +376,44 @@ impl Drop for World {
         self.fleet.check();
         assert!(!is_stopped || std::thread::panicking(), "a task of weir's panicked or ended");
     }
+}
+
+/// What weir logs is shown where the tester asks for it.
+#[expect(clippy::disallowed_methods, reason = "the tester's own switch, not a setting of weir")]
+fn log_if_wanted() {
+    if std::env::var("WEIR_LOG").is_ok() {
+        // Only the first world of a process can.
+        let _ = weir_daemon::telemetry::start(weir_daemon::telemetry::LogFormat::Text, None);
+    }
+}
+
+/// Where events go, and of which answers.
+fn audit(settings: &Settings, directory: &Directory, lifecycle: &Lifecycle) -> (Audit, Audited) {
+    let audited = Audited::of(&settings.audited.map(str::to_owned).into_iter().collect::<Vec<_>>());
+    let path = directory.0.join("audit").join("audit.log");
+    std::fs::create_dir(directory.0.join("audit")).unwrap();
+    let options = FileOptions { path, max_bytes: 1 << 30, max_backups: 0 };
+    let (sink, source) = Sink::new("file");
+    let file = LogFile::open(options).unwrap();
+    lifecycle.spawn("audit file", file.run(source, lifecycle.token().clone()));
+    let audit = Audit::new(audited.clone(), vec![sink]);
+    (audit, audited)
+}
+
+/// What judges callers, and goes on doing it.
+fn rechecked(
+    authorizer: Authorizer,
+    ((limits, rate), upstream): ((StandingLimits, u32), &Upstream),
+    lifecycle: &Lifecycle,
+) -> Authorizer {
+    let authorizer = authorizer.rechecked(limits);
+    let rechecks = Rechecks::new(authorizer.clone(), NonZeroU32::new(rate).unwrap()).run();
+    let rbac = RbacReader::new(upstream.clone(), authorizer.clone()).run();
+    let stop = lifecycle.token().clone();
+    let both = Box::pin(async { tokio::join!(rechecks, rbac) });
+    let both = stop.run_until_cancelled_owned(both);
+    lifecycle.spawn("rights", async move {
+        both.await;
+    });
+    authorizer
 }
