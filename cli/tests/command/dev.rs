@@ -27,11 +27,25 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn start(name: &str, more: &[&str]) -> Self {
+        Self::spawn("dev", name, |command| {
+            command.args(more);
+        })
+    }
+
+    /// The same with another command, whose log is as talkative as it can be.
+    pub(crate) fn run(command: &str, name: &str, more: &[&str]) -> Self {
+        Self::spawn(command, name, |command| {
+            command.args(more).env("WEIR_LOG", "trace");
+        })
+    }
+
+    fn spawn(first: &str, name: &str, change: impl FnOnce(&mut Command)) -> Self {
         let directory = std::env::temp_dir().join(format!("weir-cli-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let mut command = Command::new(assert_cmd::cargo::cargo_bin("weir"));
-        command.args(["dev", "--listen", "127.0.0.1:0", "--write-kubeconfig"]);
-        command.arg(directory.join("kubeconfig")).args(more);
+        command.args([first, "--listen", "127.0.0.1:0", "--write-kubeconfig"]);
+        command.arg(directory.join("kubeconfig"));
+        change(&mut command);
         // What weir leaves behind of its own would be here.
         command.env("TMPDIR", &directory).stdout(Stdio::piped());
         command.stderr(std::fs::File::create(directory.join("log")).unwrap());

@@ -2,6 +2,8 @@
 //! the crate `tests`.
 
 #[cfg(test)]
+mod canaries;
+#[cfg(test)]
 mod dev;
 #[cfg(test)]
 mod drain;
