@@ -14,6 +14,7 @@ mod tunnel;
 use std::{
     hash::{BuildHasher, RandomState},
     sync::Arc,
+    time::Duration,
 };
 
 use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
@@ -37,6 +38,9 @@ const SHARD_SELECTOR: &str = "shardSelector";
 
 /// How much of a read is here before its client is told anything: the whole of most.
 const BEGUN: usize = 1 << 20;
+
+/// How long it is waited for. One that comes slowly is passed on as it comes: its client would take it for silence.
+const BEGUN_LIMIT: Duration = Duration::from_secs(1);
 
 /// How often a read is sent whose answer breaks off before that.
 const TRIES: usize = 3;
@@ -107,7 +111,7 @@ impl Passthrough {
         for _ in 0..TRIES {
             let answer = self.exchange(Request::from_parts(parts.clone(), nothing())).await?;
             let (head, body) = answer.into_parts();
-            match body.begun(BEGUN).await {
+            match body.begun(BEGUN, BEGUN_LIMIT).await {
                 Ok(body) => return Ok(Response::from_parts(head, body)),
                 Err(error) => {
                     debug!(error = &error as &dyn std::error::Error, "an answer broke off as it began");

@@ -5,11 +5,13 @@ use std::{
     collections::VecDeque,
     pin::Pin,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
+use tokio::time::{Instant, timeout_at};
 use weir_upstream::ForwardedBody;
 
 /// Upstream's body, or that of a refusal.
@@ -39,11 +41,12 @@ impl PassedBody {
         Self { begun: VecDeque::new(), rest: Kind::Whole((!bytes.is_empty()).then_some(bytes)) }
     }
 
-    /// The same once `bytes` bytes of it are here, or its end.
-    pub(super) async fn begun(mut self, bytes: usize) -> Result<Self, hyper::Error> {
-        let (mut begun, mut length) = (VecDeque::new(), 0);
+    /// The same once `bytes` bytes of it are here, or its end, or what came within the time.
+    pub(super) async fn begun(mut self, bytes: usize, within: Duration) -> Result<Self, hyper::Error> {
+        let (mut begun, mut length, until) = (VecDeque::new(), 0, Instant::now() + within);
         while length < bytes {
-            let Some(frame) = self.frame().await.transpose()? else { break };
+            let Ok(frame) = timeout_at(until, self.frame()).await else { break };
+            let Some(frame) = frame.transpose()? else { break };
             length += length_of(&frame);
             begun.push_back(frame);
         }

@@ -236,6 +236,18 @@ async fn an_answer_in_a_mirrors_place_is_asked_for_again_until_its_first_mebibyt
 }
 
 #[tokio::test]
+async fn an_answer_in_a_mirrors_place_that_comes_slowly_is_passed_on_as_it_comes() {
+    let life = Lifecycle::new();
+    let (feeder, first) = scripted::fed();
+    feeder.send(Ok(data("first, "))).await.unwrap();
+    let (upstream, body) = read_from(&life, first).await;
+    feeder.send(Ok(data("then more"))).await.unwrap();
+    drop(feeder);
+    assert_eq!(within(body.collect()).await.unwrap().to_bytes(), "first, then more");
+    assert_eq!(upstream.requests(), 1);
+}
+
+#[tokio::test]
 async fn upstream_stops_when_the_client_goes() {
     let life = Lifecycle::new();
     let (feeder, body) = scripted::fed();
