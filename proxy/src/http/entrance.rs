@@ -285,3 +285,6 @@ impl HandshakeError {
 async fn permit(semaphore: &Arc<Semaphore>) -> OwnedSemaphorePermit {
     semaphore.clone().acquire_owned().await.expect("no semaphore of an entrance is ever closed")
 }
+
+#[cfg(test)]
+mod tests;
