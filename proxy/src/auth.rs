@@ -206,7 +206,6 @@ impl Authorizer {
                 _ => Err(Unsaid),
             }
         };
-        // Large, and most callers are known.
-        self.identities.who(key, Box::pin(ask)).await
+        self.identities.who(key, || ask.boxed()).await
     }
 }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::TryFutureExt;
+use futures_util::future::BoxFuture;
 use moka::future::Cache;
 use serde::{Deserialize, Serialize};
 
@@ -79,19 +81,25 @@ impl Identities {
 
     /// Who a caller is; `None` for a credential that upstream does not know or lets say nothing. Many who ask for the same
     /// one are one question.
-    pub(super) async fn who(
+    pub(super) async fn who<'a>(
         &self,
         caller: CallerKey,
-        ask: impl Future<Output = Result<Option<Identity>, Unsaid>> + Send,
+        ask: impl FnOnce() -> BoxFuture<'a, Result<Option<Identity>, Unsaid>> + Send,
     ) -> Option<Arc<Identity>> {
-        let asked = async { ask.await.map(|identity| identity.map(Arc::new)) };
-        self.0.try_get_with(caller, asked).await.ok().flatten()
+        if let Some(known) = self.0.get(&caller).await {
+            return known;
+        }
+        let asked = ask().map_ok(|identity| identity.map(Arc::new));
+        // Rare, and large: kept out of the future of every request.
+        Box::pin(self.0.try_get_with(caller, asked)).await.ok().flatten()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures_util::FutureExt;
 
     use super::*;
 
@@ -112,7 +120,7 @@ mod tests {
                 asked.fetch_add(1, Ordering::Relaxed);
                 answer
             };
-            identities.who(CallerKey([1, 2]), ask).await
+            identities.who(CallerKey([1, 2]), || ask.boxed()).await
         };
         assert_eq!(who(Err(Unsaid)).await, None);
         let bob = Identity { username: "bob".to_owned(), ..Identity::default() };

@@ -26,6 +26,8 @@ type Weir struct {
 	Fleet *Fleet
 	// Plain says that it is an apiserver: nothing can be asked of who answered.
 	Plain bool
+	// Audit is the log of what it answered itself; "" when it has none.
+	Audit string
 
 	process *Process // nil when Plain, and when weir is many
 	admin   string   // "" when it answers no questions about itself
@@ -127,6 +129,7 @@ func (c *Cluster) startServe(ctx context.Context, s serving) (*Weir, error) {
 	args := []string{
 		"serve", "--kubeconfig", kubeconfig,
 		"--write-kubeconfig", written,
+		"--audit-log-path", c.file(s.name + "-weir.audit"),
 	}
 	if s.certificate == "" {
 		args = append(args, "--listen", "127.0.0.1:0")
@@ -149,7 +152,7 @@ func (c *Cluster) startServe(ctx context.Context, s serving) (*Weir, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Weir{process: process, admin: s.admin}
+	w := &Weir{process: process, admin: s.admin, Audit: c.file(s.name + "-weir.audit")}
 	if err := awaitLine(ctx, process, reader); err != nil {
 		process.Kill()
 		return nil, fmt.Errorf("%s: %w\n%s", s.name, err, process.Tail())
