@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use weir_proxy::audit::file::{FileOptions, LogFile};
 use weir_proxy::audit::webhook::Webhook;
-use weir_proxy::audit::{Audit, Audited, Sink};
+use weir_proxy::audit::{Audit, Sink};
+use weir_proxy::audited::Audited;
 use weir_upstream::{Origin, Upstream, UpstreamOptions};
 
 use crate::fault::Fault;

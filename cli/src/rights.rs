@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use clap::Args;
-use weir_proxy::audit::Audited;
+use weir_proxy::audited::Audited;
 use weir_proxy::auth::{Authorizer, RbacReader, Rechecks, StandingLimits};
 use weir_upstream::Upstream;
 

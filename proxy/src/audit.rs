@@ -7,27 +7,17 @@
 mod event;
 pub mod file;
 mod sink;
-mod trail;
 pub mod webhook;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use prometheus_client::registry::Registry;
-use weir_core::{GroupResource, GroupVersionResource};
+use weir_core::GroupVersionResource;
 
+pub(crate) use self::event::{Event, Stage};
 pub use self::sink::{Sink, Source};
-pub(crate) use self::trail::Asked;
-pub use self::trail::Trail;
-
-/// Answers about which resources are audited.
-#[derive(Clone, Debug)]
-pub enum Audited {
-    /// All.
-    All,
-    /// These.
-    Only(BTreeSet<GroupResource>),
-}
+use crate::audited::Audited;
 
 /// What is audited, and where it goes. Clones share it.
 #[derive(Clone, Debug)]
@@ -37,27 +27,6 @@ pub struct Audit(Arc<Shared>);
 struct Shared {
     audited: Audited,
     sinks: Vec<Sink>,
-}
-
-// === impl Audited ===
-
-impl Audited {
-    /// Of names as users write them; `*` is all.
-    pub fn of(names: &[String]) -> Self {
-        if names.iter().any(|name| name == "*") {
-            return Self::All;
-        }
-        let names = names.iter().filter(|name| !name.is_empty());
-        Self::Only(names.map(|name| GroupResource::parse(name)).collect())
-    }
-
-    /// Whether a resource is among them.
-    pub fn covers(&self, resource: &GroupVersionResource) -> bool {
-        match self {
-            Self::All => true,
-            Self::Only(names) => names.contains(&resource.group_resource()),
-        }
-    }
 }
 
 // === impl Audit ===
@@ -90,7 +59,8 @@ impl Audit {
         self.0.sinks.iter().all(Sink::is_up)
     }
 
-    fn put(&self, event: &event::Event) {
+    /// Tells all sinks of an event.
+    pub(crate) fn put(&self, event: &Event) {
         let line = event.line();
         for sink in &self.0.sinks {
             sink.put(line.clone());

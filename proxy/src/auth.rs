@@ -26,7 +26,7 @@ use tracing::{debug, warn};
 use weir_core::request_info::RequestInfo;
 use weir_upstream::{ForwardError, ReviewAnswer, Upstream};
 
-use crate::audit::Audited;
+use crate::audited::Audited;
 
 use self::caller::{Caller, CallerKey};
 pub use self::decisions::DecisionLimits;

@@ -21,5 +21,6 @@ mod reading;
 pub mod request;
 pub mod server;
 mod ticking;
+pub mod trail;
 pub mod watch;
 pub mod watch_body;

@@ -5,6 +5,7 @@
 //! replica of each shard; `mirror` puts these together for one resource. `drain` ends clients one after the other.
 
 pub mod audit;
+pub mod audited;
 pub mod auth;
 mod bucket;
 pub mod drain;

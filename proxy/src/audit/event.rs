@@ -21,7 +21,7 @@ const TRUNCATED: &str = "...TRUNCATED";
 
 /// How far a request has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(super) enum Stage {
+pub(crate) enum Stage {
     /// The head of an answer that goes on is out.
     ResponseStarted,
     /// The answer has ended, however it did.
@@ -31,12 +31,12 @@ pub(super) enum Stage {
 /// One event.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Event {
+pub(crate) struct Event {
     kind: &'static str,
     api_version: &'static str,
     level: &'static str,
     #[serde(rename = "auditID")]
-    pub(super) audit_id: String,
+    pub(crate) audit_id: String,
     stage: Stage,
     #[serde(rename = "requestURI")]
     request_uri: String,
@@ -87,7 +87,7 @@ struct ResponseStatus {
 
 impl Event {
     /// A request that came in then, by somebody whom upstream allowed it for this reason.
-    pub(super) fn new(
+    pub(crate) fn new(
         (info, uri, headers): (&RequestInfo, &http::Uri, &HeaderMap),
         (user, reason): (Arc<Identity>, Option<&str>),
         (peer, received): (Option<IpAddr>, SystemTime),
@@ -121,7 +121,7 @@ impl Event {
     }
 
     /// What is answered: a code, and of an error its Status.
-    pub(super) fn answered(&mut self, code: u16, status: Option<&Status>) {
+    pub(crate) fn answered(&mut self, code: u16, status: Option<&Status>) {
         self.response_status = match status {
             Some(Status { reason, message, .. }) => ResponseStatus {
                 status: "Failure",
@@ -135,13 +135,13 @@ impl Event {
     }
 
     /// Comes to a stage now.
-    pub(super) fn reach(&mut self, stage: Stage) {
+    pub(crate) fn reach(&mut self, stage: Stage) {
         self.stage = stage;
         self.stage_timestamp = timestamp(SystemTime::now());
     }
 
     /// As one line of JSON, without its end.
-    pub(super) fn line(&self) -> Bytes {
+    pub(crate) fn line(&self) -> Bytes {
         serde_json::to_vec(self).expect("text in structs is always JSON").into()
     }
 }
@@ -172,7 +172,7 @@ fn agent(headers: &HeaderMap) -> String {
 }
 
 /// RFC 3339 in microseconds.
-pub(super) fn timestamp(at: SystemTime) -> String {
+pub(crate) fn timestamp(at: SystemTime) -> String {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     let (seconds, micros) = (since.as_secs(), since.subsec_micros());
     let (year, month, day) = date(seconds / 86_400);

@@ -8,7 +8,7 @@ use moka::future::Cache;
 use weir_core::GroupVersionResource;
 
 use super::decisions::Question;
-use crate::audit::Audited;
+use crate::audited::Audited;
 
 /// Reasons that are kept: 10,000 × ~300 bytes ≈ 3 MB.
 const REASONS: u64 = 10_000;

@@ -13,7 +13,7 @@ use weir_upstream::BoxError;
 
 use super::clients::Served;
 use super::gate::Place;
-use crate::audit::Trail;
+use super::trail::Trail;
 use crate::auth::Standing;
 use crate::mirror::usage::InUse;
 use crate::passthrough::PassedBody;

@@ -9,11 +9,10 @@ use http::request::Parts;
 use http::{HeaderValue, Response};
 use weir_core::Status;
 
-use super::Audit;
-use super::event::{Event, Stage};
+use super::body::ProxyBody;
+use super::request::ReadRequest;
+use crate::audit::{Audit, Event, Stage};
 use crate::auth::Identity;
-use crate::http::body::ProxyBody;
-use crate::http::request::ReadRequest;
 
 /// Names an answer.
 const AUDIT_ID: &str = "audit-id";
