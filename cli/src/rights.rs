@@ -37,7 +37,7 @@ impl RightsArguments {
         let both = Box::pin(async { tokio::join!(rechecks, rbac) });
         let until_stop = stop.clone().run_until_cancelled_owned(both);
         process.lifecycle.spawn("rights", async move {
-            until_stop.await;
+            Box::pin(until_stop).await;
         });
         authorizer
     }

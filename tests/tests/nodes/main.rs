@@ -22,6 +22,7 @@ mod views;
 #[cfg(test)]
 #[path = "../simulated"]
 mod scenarios {
+    pub(crate) mod audits;
     pub(crate) mod certificates;
     pub(crate) mod checks;
     #[expect(dead_code, reason = "`quiet` is no scenario here: its time is not that of the nodes' threads")]
@@ -39,6 +40,7 @@ mod scenarios {
     pub(crate) mod overload;
     pub(crate) mod passing;
     pub(crate) mod plans;
+    pub(crate) mod rechecks;
     pub(crate) mod refusals;
     pub(crate) mod relay;
     pub(crate) mod restores;

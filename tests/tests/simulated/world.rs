@@ -414,7 +414,7 @@ fn rechecked(
     let both = Box::pin(async { tokio::join!(rechecks, rbac) });
     let both = stop.run_until_cancelled_owned(both);
     lifecycle.spawn("rights", async move {
-        both.await;
+        Box::pin(both).await;
     });
     authorizer
 }
