@@ -15,16 +15,18 @@ mod review;
 mod standings;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::StatusCode;
 use http::request::Parts;
+use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 use weir_core::request_info::RequestInfo;
-use weir_upstream::{ForwardError, ReviewAnswer, Upstream};
+use weir_upstream::{ReviewAnswer, Upstream};
 
 use crate::audited::Audited;
 
@@ -41,6 +43,9 @@ pub use self::recheck::Rechecks;
 use self::review::ResourceAttributes;
 use self::standings::Standings;
 pub use self::standings::{Standing, StandingLimits};
+
+/// How often it is said that reviews of users with certificates are refused: each request of theirs finds out.
+const UNJUDGED_SAID_EVERY: Duration = Duration::from_secs(60);
 
 /// Proof that upstream lets the caller read what the request asks for. Only [`Authorizer::authorize`] makes one.
 #[derive(Debug)]
@@ -79,6 +84,23 @@ pub struct Authorizer {
     reasons: Reasons,
     standings: Arc<Standings>,
     rechecks: RecheckMetrics,
+    unjudged: Arc<Unjudged>,
+}
+
+/// Says that weir may not ask about users with certificates, now and then.
+#[derive(Debug, Default)]
+struct Unjudged(Mutex<Option<Instant>>);
+
+// === impl Unjudged ===
+
+impl Unjudged {
+    fn say(&self, status: StatusCode) {
+        let mut said = self.0.lock();
+        if said.is_none_or(|said| said.elapsed() >= UNJUDGED_SAID_EVERY) {
+            *said = Some(Instant::now());
+            warn!(%status, "weir may not create subjectaccessreviews, so no mirror answers users with certificates");
+        }
+    }
 }
 
 // === impl Authorizer ===
@@ -95,6 +117,7 @@ impl Authorizer {
             reasons: Reasons::new(None),
             standings: Arc::new(Standings::new(StandingLimits::default())),
             rechecks: RecheckMetrics::default(),
+            unjudged: Arc::default(),
         }
     }
 
@@ -173,20 +196,17 @@ impl Authorizer {
     async fn ask(&self, caller: &Caller, review: Bytes) -> Result<ReviewAnswer, Reviewed> {
         let answer = match caller {
             Caller::Token(token) => self.upstream.review(token, review, caller.affinity()).await,
+            // Upstream sees the name only, and would go on to say yes.
+            Caller::User(user) if !user.is_verified() => return Err(Reviewed::Denied),
             Caller::User(user) => self.upstream.review_subject(review, user.affinity()).await,
         };
         let answer = answer.map_err(|error| {
             debug!(error = &error as &dyn std::error::Error, "no answer to an access review");
-            match error {
-                ForwardError::Malformed(_) | ForwardError::Answer(_) => Reviewed::Undecided,
-                ForwardError::Unreachable(_) | ForwardError::Broken(_) | ForwardError::Timeout => {
-                    Reviewed::Unreachable
-                }
-            }
+            if self.upstream.is_away(&error) { Reviewed::Unreachable } else { Reviewed::Undecided }
         })?;
         let is_weirs_own = matches!(caller, Caller::User(_));
         if is_weirs_own && [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&answer.status) {
-            warn!(status = %answer.status, "weir may not create subjectaccessreviews, so nothing is answered to users with certificates");
+            self.unjudged.say(answer.status);
             return Err(Reviewed::Undecided);
         }
         Ok(answer)

@@ -31,6 +31,10 @@ pub(crate) use self::headers::asks_for_upgrade;
 pub use self::{body::PassedBody, passed::Passed};
 use crate::drain::Drain;
 
+/// How many headers a request may have. The map of them holds three times as many and panics beyond, and some of weir's own come to
+/// them. An answer has fewer: hyper takes 16 KiB of them.
+const MAX_HEADERS: usize = 8_192;
+
 /// The header that says who answered.
 const ANSWERED_BY: &str = "weir-answered-by";
 
@@ -142,6 +146,9 @@ impl Passthrough {
     fn refuse(&self, request: &Request<Incoming>) -> Option<Status> {
         if request.method() == Method::CONNECT {
             return Some(Status::method_not_allowed());
+        }
+        if request.headers().len() > MAX_HEADERS {
+            return Some(Status::new(431, "RequestHeaderFieldsTooLarge", "the request has too many headers"));
         }
         if names_shards(request.uri().query().unwrap_or_default()) {
             return Some(Status::bad_request(

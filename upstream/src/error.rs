@@ -233,6 +233,25 @@ impl SendError {
     }
 }
 
+impl ConnectError {
+    /// Whether the instance cannot be reached. One that is only full, or refuses this request, can.
+    pub(crate) fn is_outage(&self) -> bool {
+        match self {
+            Self::Resolve { .. }
+            | Self::Tcp { .. }
+            | Self::Tls { .. }
+            | Self::Http { .. }
+            | Self::JustFailed { .. }
+            | Self::NoInstance
+            | Self::Timeout { .. } => true,
+            Self::Refused { .. }
+            | Self::Full { .. }
+            | Self::NotFrontProxy { .. }
+            | Self::Credentials { .. } => false,
+        }
+    }
+}
+
 // === impl ForwardError ===
 
 impl ForwardError {

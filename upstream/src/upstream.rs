@@ -15,7 +15,7 @@ use weir_daemon::Lifecycle;
 use crate::{
     access::Access,
     addresses::Target,
-    error::LoadError,
+    error::{ForwardError, LoadError},
     forward::Affinity,
     instance::Instance,
     kubeconfig::{self, ExportError, Origin},
@@ -82,6 +82,18 @@ impl Upstream {
     /// The instances known now, in a stable order. Never empty.
     pub fn instances(&self) -> Arc<Vec<Arc<Instance>>> {
         self.0.instances.load_full()
+    }
+
+    /// Whether an error says that upstream cannot be reached, and not only that one request has no answer: callers can bring
+    /// that about for their own.
+    pub fn is_away(&self, error: &ForwardError) -> bool {
+        match error {
+            ForwardError::Unreachable(error) => error.is_outage(),
+            ForwardError::Broken(_) | ForwardError::Timeout => {
+                self.instances().iter().all(|instance| instance.is_suspect())
+            }
+            ForwardError::Malformed(_) | ForwardError::Answer(_) => false,
+        }
     }
 
     /// Whether weir itself shows a client certificate to upstream.

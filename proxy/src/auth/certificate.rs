@@ -31,13 +31,15 @@ const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 
 /// A caller with a certificate. It stands in the extensions of each of their requests, and beside it, for whoever passes the
 /// request on, what upstream is told.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct CertificateUser {
     certificate: Arc<ClientCertificate>,
     name: String,
     groups: Vec<String>,
     uid: Option<String>,
     remote: Arc<RemoteUser>,
+    /// What it came with, by which it is verified again.
+    presented: Option<Arc<Presented>>,
 }
 
 /// Why a certificate makes nobody.
@@ -69,7 +71,7 @@ pub fn identify(parts: &mut Parts) -> Result<(), Status> {
         Ok(user) => {
             parts.headers.remove(AUTHORIZATION);
             parts.extensions.insert(user.remote.clone());
-            parts.extensions.insert(Arc::new(user));
+            parts.extensions.insert(Arc::new(CertificateUser { presented: Some(presented), ..user }));
             Ok(())
         }
         Err(_) if shows_token(&parts.headers) => Ok(()),
@@ -124,12 +126,19 @@ impl CertificateUser {
         let added = (!is_told).then_some(AUTHENTICATED);
         let groups = organizations.into_iter().chain(added).map(str::to_owned).collect();
         let (name, uid) = (name.to_owned(), uid.map(str::to_owned));
-        Ok(Self { certificate, name, groups, uid, remote })
+        Ok(Self { certificate, name, groups, uid, remote, presented: None })
     }
 
     /// Questions about one user go to one instance.
     pub(super) fn affinity(&self) -> Affinity {
         Affinity(fnv1a64(self.certificate.sha256.as_bytes()))
+    }
+
+    /// Whether their certificate is trusted now; its CA may have been withdrawn, and it expires.
+    pub(super) fn is_verified(&self) -> bool {
+        let is_same =
+            |holder| matches!(holder, Holder::Verified(now) if now.sha256 == self.certificate.sha256);
+        self.presented.as_ref().is_none_or(|presented| is_same(presented.holder()))
     }
 
     /// Who they are, in the words of a SelfSubjectReview.
@@ -161,6 +170,14 @@ impl CertificateUser {
         })
     }
 }
+
+impl PartialEq for CertificateUser {
+    fn eq(&self, other: &Self) -> bool {
+        self.certificate == other.certificate
+    }
+}
+
+impl Eq for CertificateUser {}
 
 impl Hash for CertificateUser {
     /// The certificate says all the rest.

@@ -28,6 +28,8 @@ pub(super) use named::{Named, Subject};
 /// When a question is asked again whose answer may just have changed: upstream's own authorizer learns of the change when weir
 /// does, a little sooner or later, and each instance for itself.
 const AGAIN: [Duration; 3] = [Duration::ZERO, Duration::from_millis(500), Duration::from_secs(3)];
+/// By then it has.
+const SETTLED: Duration = Duration::from_secs(3);
 /// Whose name is not known is asked about behind those who are named.
 const BEHIND_NAMED: Duration = Duration::from_millis(1);
 /// Of so many turns one is the round's, however much is urgent.
@@ -113,6 +115,8 @@ struct State {
     nameless: BTreeSet<CallerKey>,
     round: BTreeSet<(Instant, Question)>,
     urgent: BTreeSet<(Instant, Question)>,
+    /// When somebody's rights last changed.
+    changed: Option<Instant>,
     turn: u32,
     next: u64,
     streams: usize,
@@ -185,9 +189,18 @@ impl Standings {
             let due = answered + self.limits.soonest;
             let streams = HashMap::from([(number, sender)]);
             let (review, namespace) = (review(), namespace.into());
-            let asked = Asked { key, review, namespace, answered, due: Due::Round(due), streams };
+            // A yes from before a change may not be one any more, and the change was told already.
+            let due = match state.changed {
+                Some(changed) if answered < changed + SETTLED => Due::Urgent(answered, 0),
+                _ => Due::Round(due),
+            };
+            let asked = Asked { key, review, namespace, answered, due, streams };
             state.asked.insert(question, asked);
-            state.round.insert((due, question));
+            match due {
+                Due::Urgent(at, _) => state.urgent.insert((at, question)),
+                Due::Round(at) => state.round.insert((at, question)),
+                Due::Asking(_) => false,
+            };
             let State { callers, nameless, .. } = &mut *state;
             let first = || {
                 nameless.insert(key);
@@ -365,6 +378,7 @@ impl State {
     }
 
     fn hurry(&mut self, named: &Named, now: Instant) -> usize {
+        self.changed = Some(now);
         let is_in = |question: &Question| {
             self.asked.get(question).is_some_and(|asked| named.reaches(&asked.namespace))
         };

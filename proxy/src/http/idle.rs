@@ -101,6 +101,7 @@ impl Activity {
                 over
             };
             tokio::select! {
+                biased;
                 // The sender is this value's own.
                 _ = told.changed() => {}
                 over = over => return over,

@@ -182,6 +182,8 @@ impl Server {
         let connection = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
         let mut connection = std::pin::pin!(connection);
         tokio::select! {
+            // A request that has come counts before the time that it came at.
+            biased;
             served = connection.as_mut() => return served,
             over = activity.over(waits) => match over {
                 Over::Head => return Ok(()),
@@ -216,6 +218,8 @@ impl Server {
             .keep_alive_timeout(PING_LIMIT);
         let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
         tokio::select! {
+            // A request that has come counts before the time that it came at.
+            biased;
             served = connection.as_mut() => return served,
             over = activity.over(waits) => match over {
                 Over::Head => return Ok(()),

@@ -17,11 +17,12 @@ use weir_core::ResourceVersion;
 
 /// How far upstream's questions to its storage are apart.
 const APART: Duration = Duration::from_millis(100);
-/// An answer that takes as long has waited for one of them.
+/// An answer that takes so much longer than the fastest has waited for one of them.
 const SLOW: Duration = Duration::from_millis(25);
-/// One that takes as long although it was asked at the right time shows that this time was not the right one.
+/// One that takes so much longer although it was asked at the right time shows that this time was not the right one.
 const IN_VAIN: Duration = Duration::from_millis(80);
-/// For how long the next ones will too, if anything is written. Those that are asked at the right time are fast and tell nothing.
+/// For how long the next ones will too, if anything is written, or it is known that waiting does not help. Those that are asked at
+/// the right time are fast and tell nothing.
 const LASTS: Duration = Duration::from_secs(60);
 /// Writes that are expected since upstream asked its storage, from which on it would have to ask again. An answer is as old as
 /// `OLD` when it is here.
@@ -42,6 +43,10 @@ pub(super) struct Pacing<K> {
     /// When the scopes whose turn it is began to be asked for, and how many were.
     turn: Option<(Instant, usize)>,
     last_slow: Option<Instant>,
+    /// When waiting was last in vain.
+    last_vain: Option<Instant>,
+    /// What the fastest answer took: the way to upstream and back.
+    fastest: Option<Duration>,
     writes: Writes,
 }
 
@@ -56,8 +61,8 @@ struct Writes {
 
 impl<K> Default for Pacing<K> {
     fn default() -> Self {
-        let (scopes, writes) = Default::default();
-        Self { scopes, storage_asked: None, turn: None, last_slow: None, writes }
+        let (scopes, writes, last_vain, fastest) = Default::default();
+        Self { scopes, storage_asked: None, turn: None, last_slow: None, last_vain, fastest, writes }
     }
 }
 
@@ -89,6 +94,9 @@ impl<K: Eq + Hash> Pacing<K> {
     /// When anything may be asked. Where nothing was written since upstream asked its storage, it need not ask again.
     pub(super) fn of_any(&self) -> Option<Instant> {
         self.last_slow.filter(|slow| slow.elapsed() < LASTS)?;
+        if self.last_vain.is_some_and(|vain| vain.elapsed() < LASTS) {
+            return None;
+        }
         let asked = self.storage_asked?;
         (self.writes.expected_in(asked.elapsed() + OLD) >= TOO_MANY).then(|| asked + APART)
     }
@@ -96,12 +104,16 @@ impl<K: Eq + Hash> Pacing<K> {
     /// A question was answered that was asked at `since`, of a scope or of none.
     pub(super) fn answered(&mut self, scope: Option<K>, (since, revision): (Instant, ResourceVersion)) {
         let now = Instant::now();
-        let is_slow = now - since >= SLOW;
+        let took = now - since;
+        let fastest = *self.fastest.insert(self.fastest.unwrap_or(took).min(took));
+        let is_slow = took >= fastest + SLOW;
         // At the right time and slow all the same: upstream has other reasons, and waiting here does not help.
         let was_in_vain =
-            now - since >= IN_VAIN && self.of_any().is_some_and(|right_time| since >= right_time);
-        if is_slow {
-            self.last_slow = (!was_in_vain).then_some(now);
+            took >= fastest + IN_VAIN && self.of_any().is_some_and(|right_time| since >= right_time);
+        if was_in_vain {
+            self.last_vain = Some(now);
+        } else if is_slow {
+            self.last_slow = Some(now);
         }
         // A slow one waited for this, a fast one made upstream do it.
         self.storage_asked = Some(if is_slow { now } else { since });
@@ -227,8 +239,19 @@ mod tests {
     async fn nobody_waits_for_an_upstream_that_is_slow_whenever_it_is_asked() {
         let mut upstream = Upstream::shown_to_wait(100).await;
         advance(APART).await;
-        upstream.ask(None, Duration::from_millis(90)).await;
-        assert_eq!(upstream.pacing.of_any(), None);
+        for _ in 0..5 {
+            upstream.ask(None, Duration::from_millis(90)).await;
+            assert_eq!(upstream.pacing.of_any(), None);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_waits_for_an_upstream_that_is_far_away() {
+        let mut upstream = Upstream::new(100);
+        for _ in 0..5 {
+            upstream.ask(None, Duration::from_millis(60)).await;
+            assert_eq!(upstream.pacing.of_any(), None);
+        }
     }
 
     #[tokio::test(start_paused = true)]

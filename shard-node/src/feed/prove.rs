@@ -24,11 +24,9 @@ use super::pacing::Pacing;
 use super::scope::{self, Detail, ScopeContent};
 use super::tick::Tick;
 use super::verify::newest_revision;
-use super::waiting::{Ask, Topic, Waiting};
+use super::waiting::{Ask, MAX_WAITING, Topic, Waiting};
 use super::watch::WatchError;
 
-/// Callers that wait to be asked for. Each is a parked request; beyond, they are refused and pass through.
-const MAX_WAITING: usize = 4_096;
 /// Scopes that are asked for at once; the callers of others are refused and are served when the feed has caught up.
 const MAX_SCOPES: usize = 256;
 /// Upstream sends a bookmark two seconds before the end of a watch, and none to a watch of two seconds or less: this is the
@@ -183,7 +181,9 @@ impl Asking {
     /// When the next question may be sent that somebody waits for and that is not under way.
     fn next_due(&self) -> Option<Instant> {
         let waiting = self.waiting.topics().filter(|topic| !self.topics.contains_key(topic));
-        waiting.filter_map(|topic| self.not_before(topic)).min()
+        // What may be asked at any time would have been, but for the time that passed since.
+        let now = Instant::now();
+        waiting.map(|topic| self.not_before(topic).unwrap_or(now)).min()
     }
 
     /// When a question may be sent that is not to be sent at any time. It may be past.
@@ -213,7 +213,7 @@ impl Asking {
     /// Sends one question for everyone who waits for the topic.
     fn ask(&mut self, question: Question, asks: Vec<Ask>) {
         if matches!(question.topic, Topic::Scope(..)) {
-            if self.topics.len() > MAX_SCOPES {
+            if self.topics.len() >= MAX_SCOPES {
                 // Dropping the callers' ends refuses them.
                 return;
             }

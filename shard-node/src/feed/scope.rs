@@ -13,6 +13,7 @@ use std::sync::Arc;
 use http::{HeaderValue, header::CONTENT_TYPE};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
+use tracing::warn;
 use weir_core::ResourceVersion;
 use weir_core::interest::Scope;
 use weir_core::mirror::MirrorSpec;
@@ -102,10 +103,19 @@ fn is_protobuf(content_type: &HeaderValue) -> bool {
     content_type.as_bytes().starts_with(PROTOBUF.as_bytes())
 }
 
-/// `None` where it is too long to be read like this.
+/// `None` where it is too long to be read like this, or is not as it should be: JSON is what everybody writes.
 async fn read_protobuf(body: Incoming) -> Result<Option<ScopeContent>, Fault> {
     match Limited::new(body, MAX_PROTOBUF_BYTES).collect().await {
-        Ok(body) => Ok(Some(metadata::read(&body.to_bytes())?)),
+        Ok(body) => match metadata::read(&body.to_bytes()) {
+            Ok(content) => Ok(Some(content)),
+            Err(error) => {
+                warn!(
+                    error = &error as &dyn std::error::Error,
+                    "cannot read a list of upstream's in protobuf"
+                );
+                Ok(None)
+            }
+        },
         Err(error) if error.is::<LengthLimitError>() => Ok(None),
         Err(error) => Err(error),
     }

@@ -8,6 +8,9 @@ use weir_core::interest::Scope;
 
 use super::scope::{Detail, ScopeContent};
 
+/// Callers that wait to be asked for. Each is a parked request; beyond, they are refused and pass through.
+pub(super) const MAX_WAITING: usize = 4_096;
+
 /// What can be asked, one question of each at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Topic {
@@ -69,11 +72,23 @@ impl Ask {
 // === impl Waiting ===
 
 impl Waiting {
+    /// One more; beyond the limit those who have gone leave, and if none has, this one is refused.
     pub(super) fn push(&mut self, ask: Ask) {
+        if self.len() >= MAX_WAITING {
+            self.0.iter_mut().for_each(|(_, asks)| asks.retain(|ask| !ask.is_gone()));
+            self.0.retain(|(_, asks)| !asks.is_empty());
+            if self.len() >= MAX_WAITING {
+                return;
+            }
+        }
         match self.0.iter_mut().find(|(topic, _)| ask.is_about(topic)) {
             Some((_, asks)) => asks.push(ask),
             None => self.0.push((ask.topic(), vec![ask])),
         }
+    }
+
+    fn len(&self) -> usize {
+        self.0.iter().map(|(_, asks)| asks.len()).sum()
     }
 
     /// What is waited for.
@@ -124,6 +139,26 @@ mod tests {
         assert_eq!(waiting.take(&topics[0]).len(), 2);
         assert_eq!(waiting.topics().cloned().collect::<Vec<_>>(), topics[1..]);
         assert!(waiting.take(&topics[0]).is_empty());
+    }
+
+    #[test]
+    fn no_more_wait_than_there_is_room_for_and_who_has_gone_makes_room() {
+        let mut waiting = Waiting::default();
+        let mut answers: Vec<_> = (0..MAX_WAITING)
+            .map(|_| newest())
+            .map(|(ask, answered)| {
+                waiting.push(ask);
+                answered
+            })
+            .collect();
+        let (ask, mut refused) = newest();
+        waiting.push(ask);
+        assert_eq!(refused.try_recv(), Err(oneshot::error::TryRecvError::Closed));
+        answers.truncate(MAX_WAITING - 1);
+        let (ask, answered) = newest();
+        waiting.push(ask);
+        assert_eq!(waiting.take(&Topic::Newest).len(), MAX_WAITING);
+        drop((answers, answered));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 use weir_upstream::{BoxError, ConnectError, Connection, Role, SendError, Upstream};
 
 use super::{Kind, Metadata, Rbac, RbacObject};
@@ -119,6 +119,14 @@ impl RbacReader {
     async fn follow(&self, kind: Kind, connection: &Connection) -> Result<Infallible, ReadError> {
         loop {
             let pause = match self.read_kind(kind, connection).await {
+                Ok(()) if self.rbac.lock().is_full() => {
+                    warn!(
+                        resource = kind.resource(),
+                        "too many rights to remember: those that are lost are noticed later"
+                    );
+                    self.rbac.lock().forget(kind);
+                    REFUSED_PAUSE
+                }
                 Ok(()) => PAUSES.0,
                 Err(ReadError::Answer(StatusCode::FORBIDDEN | StatusCode::NOT_FOUND)) => {
                     info!(

@@ -1,6 +1,6 @@
 //! What is not passed on, and what is said where upstream does not answer.
 
-use http::{Request, Response};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use http_body_util::BodyExt;
 use weir_daemon::Lifecycle;
 
@@ -123,4 +123,23 @@ async fn connect_is_refused_on_both_protocols() {
     let request = Request::connect("kubernetes:443").body(text("")).unwrap();
     assert_eq!(within(client.send_request(request)).await.unwrap().status(), 405);
     assert_eq!(upstream.requests(), 0);
+}
+
+#[tokio::test]
+async fn headers_that_leave_no_room_for_weirs_own_are_refused() {
+    let life = Lifecycle::new();
+    let upstream = Scripted::http2(&life, |_| async { Ok(Response::new(text("x"))) }).await;
+    let address = front(&life, vec![upstream.url.clone()]).await;
+    let mut client = http2_client(&life, address).await;
+    let name = |number: usize| HeaderName::try_from(format!("h{number:x}")).unwrap();
+    // As many as the map holds, as few as it has room left for.
+    for (count, code) in [(24_570, 431), (100, 200)] {
+        let mut request = Request::get("http://weir/").body(text("")).unwrap();
+        let headers = (0..count).map(|number| (name(number), HeaderValue::from_static("")));
+        request.headers_mut().extend(headers.collect::<HeaderMap>());
+        let answer = within(client.send_request(request)).await.unwrap();
+        assert_eq!(answer.status(), code, "{count}");
+    }
+    assert_eq!(upstream.requests(), 1);
+    assert!(!life.is_stopping(), "nothing panicked");
 }

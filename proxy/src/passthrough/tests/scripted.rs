@@ -241,7 +241,8 @@ pub(super) fn serve(life: &Lifecycle, listener: TcpListener, passthrough: Passth
                 });
                 let stream = TokioIo::new(stream);
                 if &preface == b"PRI" {
-                    let _ = http2::Builder::new(executor).serve_connection(stream, service).await;
+                    let mut builder = http2::Builder::new(executor);
+                    let _ = builder.max_header_list_size(1 << 20).serve_connection(stream, service).await;
                 } else {
                     let mut builder = http1::Builder::new();
                     let connection = builder.timer(TokioTimer::new()).serve_connection(stream, service);
