@@ -69,6 +69,24 @@ async fn au07_a_watch_ends_cleanly_when_its_right_is_taken() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn au07_a_watch_ends_when_its_certificate_does_though_upstream_still_says_yes() {
+    let world = World::with(75, |settings| {
+        let soonest = Duration::from_millis(200);
+        settings.rechecks = (StandingLimits { soonest, ..StandingLimits::default() }, 20);
+        settings.has_certificates = true;
+    })
+    .await;
+    let bob = world.client.anonymous();
+    let lasting = bob.showing(world.pki().client("bob", &[]));
+    let expiring = bob.showing(world.pki().expiring("bob", Duration::from_secs(4)));
+    let (mut kept, mut lost) = (watch(&world, &lasting).await, watch(&world, &expiring).await);
+    while lost.next().await != Event::End {}
+    assert_eq!(expiring.get(OWN).await.code, 401, "and its client is told why");
+    let last = world.patch("team-0", "settings-0", r#"{"data":{"n":"last"}}"#);
+    while kept.change().await.version.rv != last {}
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn au08_a_watch_ends_when_its_token_is_taken_back() {
     let world = world(72, Duration::from_millis(200)).await;
     let bob = world.client.with_token(BOB);

@@ -169,9 +169,10 @@ async fn ov08_clients_that_vanish_leave_nothing_behind() {
     let world = World::start(54).await;
     let collections = ["pods", "configmaps", "nodes"].map(|name| world.collection(name));
     let interests = || collections.iter().map(|collection| world.interests(collection)).sum::<usize>();
-    // Connections to upstream are kept for the next request, and those to nodes that bulk goes over, one a node.
-    let most = world.lifecycle.len() + 12 + world.fleet.kept_connections();
-    for count in [12, 48] {
+    // Connections to upstream are kept for the next request of their kind, and those to nodes that bulk goes over, one a node. A task
+    // of each fourth client would be more.
+    let most = world.lifecycle.len() + 24 + world.fleet.kept_connections();
+    for count in [12, 96] {
         assert!(come_and_go(&world, &collections, count).await > 3);
         world.until("no interest is left", || interests() == 0).await;
         world.until("no task is left", || world.lifecycle.len() <= most).await;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
@@ -65,6 +66,14 @@ impl Pki {
     /// One of a CA that weir does not know.
     pub(crate) fn stranger(&self, name: &str) -> Shown {
         shown(&self.strangers, &leaf(name, &["system:masters"]))
+    }
+
+    /// A certificate that is good for some seconds yet.
+    pub(crate) fn expiring(&self, name: &str, lasts: Duration) -> Shown {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let mut params = leaf(name, &[]);
+        params.not_after = date_time_ymd(1970, 1, 1) + since_epoch + lasts;
+        shown(&self.clients, &params)
     }
 
     /// One that was good once.
