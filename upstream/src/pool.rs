@@ -31,7 +31,7 @@ use crate::{
 /// Requests on one HTTP/2 connection. kube-apiserver takes 100.
 pub(crate) const MAX_STREAMS: usize = 64;
 
-/// Requests under way at one instance, by their kind, tunnels among the streams. Together 16,384: 256 connections of HTTP/2,
+/// Requests under way in one pool of an instance, by their kind, tunnels among the streams. Together 16,384: 256 connections of HTTP/2,
 /// or as many of HTTP/1.1 as a process may have descriptors. Beyond it the instance counts as one that cannot be reached.
 const MAX_WRITES: usize = 3_072;
 const MAX_REVIEWS: usize = 1_024;

@@ -1,7 +1,8 @@
 //! Which rights there are by name, so that a change of one says whose watches to ask about first. Only what that takes is kept:
 //! of a binding its role and whom it names, of a role a hash of its rules. What a rule means is upstream's to say.
 //!
-//! A right that is added takes none away, so only what was there before and is not any more names anybody.
+//! A right that is added takes none away, so only what was there before and is not any more names anybody; of a role that changed it
+//! is not known which rules went.
 
 mod reader;
 #[cfg(test)]

@@ -112,7 +112,7 @@ impl Default for EntranceLimits {
         Self {
             connections: 65_536,
             handshakes: (cores * HANDSHAKES_A_CORE).min(MAX_HANDSHAKES),
-            turns: cores,
+            turns: (cores / 2).max(1),
             handshake: Duration::from_secs(10),
             hurried: Duration::from_secs(1),
         }

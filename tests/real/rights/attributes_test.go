@@ -30,7 +30,9 @@ func TestAU05_UpstreamIsAskedAboutTheWholeRequest(t *testing.T) {
 			judge.listen(name)
 			weir.Must(t, client.Request{Path: q.path})
 			for _, text := range texts(t, name) {
-				if !slices.Contains(asked, text) {
+				// Who the caller is may be asked besides; that says nothing of rights.
+				isName := strings.Contains(text, `"resource":"selfsubjectreviews"`)
+				if !isName && !slices.Contains(asked, text) {
 					t.Errorf("%s: the authorizer was asked about %s, and by upstream itself about %s", q.path, text, strings.Join(asked, " and "))
 				}
 			}
