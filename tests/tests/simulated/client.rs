@@ -244,8 +244,9 @@ impl Client {
                 let mut sender = self.http2().await;
                 *request.uri_mut() = format!("https://{}{path}", self.server.address).parse().unwrap();
                 match sender.send_request(request.clone()).await {
-                    // It was never sent: the connection takes no more, which its sender learns late.
-                    Err(error) if error.is_canceled() => {
+                    // It was never sent, since the connection takes no more, which its sender learns late; or it crossed the
+                    // GOAWAY that says so, and nobody looked at it.
+                    Err(error) if error.is_canceled() || has_crossed_goaway(&error) => {
                         self.open.lock().unwrap().shared = None;
                         self.http2().await.send_request(request).await
                     }
@@ -357,4 +358,12 @@ pub(crate) fn is_of_mirror(answered_by: &str) -> bool {
 /// A header's text; empty if there is none.
 pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
     headers.get(name).map_or("", |value| value.to_str().unwrap())
+}
+
+/// Whether the other side ended the connection in peace before it looked at the request.
+fn has_crossed_goaway(error: &hyper::Error) -> bool {
+    let reason = std::error::Error::source(error).and_then(|source| source.downcast_ref::<h2::Error>());
+    reason.is_some_and(|error| {
+        error.is_go_away() && error.is_remote() && error.reason() == Some(h2::Reason::NO_ERROR)
+    })
 }
