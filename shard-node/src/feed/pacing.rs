@@ -29,7 +29,7 @@ const LASTS: Duration = Duration::from_secs(60);
 const TOO_MANY: f64 = 0.3;
 const OLD: Duration = Duration::from_millis(5);
 /// Scopes that are asked for within that time. Those that are left over come next, in their order.
-const AT_ONCE: usize = 25;
+const AT_ONCE: usize = 24;
 /// Scopes that may be asked for again are forgotten when there are more than so many.
 const KEPT: usize = 1_024;
 
