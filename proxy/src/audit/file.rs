@@ -13,10 +13,7 @@ use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
 use super::event::timestamp;
-use super::sink::{RETRY, Source};
-
-/// Events that are written at once.
-const BATCH: usize = 1_000;
+use super::sink::{Source, Writer};
 
 /// Where events are written, and how much is kept.
 #[derive(Clone, Debug)]
@@ -64,41 +61,8 @@ impl LogFile {
     }
 
     /// Writes what comes until told to stop, and then what waits.
-    pub async fn run(mut self, mut source: Source, stop: CancellationToken) {
-        let mut lines = Vec::new();
-        loop {
-            let mut is_last = stop.is_cancelled();
-            if lines.is_empty() {
-                lines = stop.run_until_cancelled(source.take(BATCH)).await.unwrap_or_default();
-                is_last = lines.is_empty();
-            }
-            if is_last {
-                lines.extend(source.rest());
-            }
-            // Its thread ends in the middle only with the process.
-            let Ok((file, left, written)) = self.append_aside(lines).await else { return };
-            (self, lines) = (file, left);
-            source
-                .note(written.as_ref().copied().map_err(|error| error as &(dyn std::error::Error + 'static)));
-            if is_last {
-                return;
-            }
-            if written.is_err() {
-                stop.run_until_cancelled(tokio::time::sleep(RETRY)).await;
-            }
-        }
-    }
-
-    /// Writes on a thread that may block. What could not be written comes back.
-    async fn append_aside(
-        mut self,
-        lines: Vec<Bytes>,
-    ) -> Result<(Self, Vec<Bytes>, Result<(), FileError>), FileError> {
-        Ok(tokio::task::spawn_blocking(move || {
-            let (count, written) = self.append(&lines);
-            (self, lines[count..].to_vec(), written)
-        })
-        .await?)
+    pub async fn run(self, source: Source, stop: CancellationToken) {
+        source.write_to(self, stop).await;
     }
 
     /// Appends lines. How many are in the file now, and why not more.
@@ -154,6 +118,29 @@ impl LogFile {
             }
         }
         Ok(())
+    }
+}
+
+impl Writer for LogFile {
+    type Error = FileError;
+    const BATCH: usize = 1_000;
+
+    /// On a thread that may block.
+    async fn write(&mut self, lines: &[Bytes]) -> (usize, Result<(), FileError>) {
+        let mut file = Self { options: self.options.clone(), open: self.open.take() };
+        let lines = lines.to_vec();
+        let appended = tokio::task::spawn_blocking(move || {
+            let appended = file.append(&lines);
+            (file, appended)
+        });
+        match appended.await {
+            Ok((file, appended)) => {
+                *self = file;
+                appended
+            }
+            // Its thread ends in the middle only with the process.
+            Err(error) => (0, Err(error.into())),
+        }
     }
 }
 

@@ -10,12 +10,13 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 /// Events that wait: 10,000 × ~1.5 KB = 15 MB, as kube-apiserver's own buffer.
 const WAITING: usize = 10_000;
 /// How long after a failure what waits is written again.
-pub(super) const RETRY: Duration = Duration::from_secs(1);
+const RETRY: Duration = Duration::from_secs(1);
 
 /// Takes events. Clones are the same one.
 #[derive(Clone, Debug)]
@@ -38,6 +39,18 @@ struct Shared {
     events: Counter,
     lost: Counter,
     up: Gauge,
+}
+
+/// A place where events go.
+pub(super) trait Writer: Send {
+    /// Why it takes none.
+    type Error: std::error::Error + Send + Sync + 'static;
+
+    /// Events that it takes at once.
+    const BATCH: usize;
+
+    /// Writes events. How many it has taken, and why not more.
+    fn write(&mut self, lines: &[Bytes]) -> impl Future<Output = (usize, Result<(), Self::Error>)> + Send;
 }
 
 // === impl Sink ===
@@ -64,7 +77,9 @@ impl Sink {
 
     /// Whether new answers can be audited.
     pub(super) fn is_up(&self) -> bool {
-        self.shared.is_up.load(Ordering::Relaxed) && self.lines.capacity() > WAITING / 2
+        let is_up = self.shared.is_up.load(Ordering::Relaxed) && self.lines.capacity() > WAITING / 2;
+        self.shared.up.set(i64::from(is_up));
+        is_up
     }
 
     pub(super) fn put(&self, line: Bytes) {
@@ -78,20 +93,47 @@ impl Sink {
 // === impl Source ===
 
 impl Source {
-    /// Up to so many events, once there is one; none when nobody can write any more.
-    pub(super) async fn take(&mut self, most: usize) -> Vec<Bytes> {
+    /// Writes what comes until told to stop, and then what waits, once.
+    pub(super) async fn write_to<W: Writer>(mut self, mut to: W, stop: CancellationToken) {
+        let mut lines = Vec::new();
+        while !stop.is_cancelled() {
+            if lines.is_empty() {
+                lines = stop.run_until_cancelled(self.take(W::BATCH)).await.unwrap_or_default();
+            }
+            if lines.is_empty() {
+                break;
+            }
+            if !self.written(&mut to, &mut lines).await {
+                stop.run_until_cancelled(tokio::time::sleep(RETRY)).await;
+            }
+        }
+        loop {
+            if lines.is_empty() {
+                lines = std::iter::from_fn(|| self.lines.try_recv().ok()).take(W::BATCH).collect();
+            }
+            if lines.is_empty() || !self.written(&mut to, &mut lines).await {
+                return;
+            }
+        }
+    }
+
+    /// Up to so many events, once there is one; none when nobody can send any more.
+    async fn take(&mut self, most: usize) -> Vec<Bytes> {
         let mut lines = Vec::new();
         self.lines.recv_many(&mut lines, most).await;
         lines
     }
 
-    /// What waits now.
-    pub(super) fn rest(&mut self) -> Vec<Bytes> {
-        std::iter::from_fn(|| self.lines.try_recv().ok()).collect()
+    /// Whether all of these were written, which are gone then.
+    async fn written<W: Writer>(&self, to: &mut W, lines: &mut Vec<Bytes>) -> bool {
+        let (count, written) = to.write(lines).await;
+        lines.drain(..count);
+        self.note(written.as_ref().copied().map_err(|error| error as &(dyn std::error::Error + 'static)));
+        written.is_ok()
     }
 
     /// Whether what was taken has been written.
-    pub(super) fn note(&self, written: Result<(), &(dyn std::error::Error + 'static)>) {
+    fn note(&self, written: Result<(), &(dyn std::error::Error + 'static)>) {
         let was_up = self.shared.is_up.swap(written.is_ok(), Ordering::Relaxed);
         self.shared.up.set(i64::from(written.is_ok()));
         let sink = self.shared.name;
@@ -107,6 +149,8 @@ impl Source {
 
 #[cfg(test)]
 mod tests {
+    use parking_lot::Mutex;
+
     use super::*;
 
     #[tokio::test]
@@ -124,7 +168,50 @@ mod tests {
         assert!(!sink.is_up());
         source.note(Ok(()));
         assert!(sink.is_up());
-        sink.put(Bytes::from_static(b"last"));
-        assert_eq!(source.rest(), ["last"]);
+    }
+
+    /// Takes two events at once, and fails as often as it is told before.
+    #[derive(Default)]
+    struct Slate {
+        failures: usize,
+        written: Arc<Mutex<Vec<Vec<Bytes>>>>,
+    }
+
+    impl Writer for Slate {
+        type Error = std::io::Error;
+        const BATCH: usize = 2;
+
+        async fn write(&mut self, lines: &[Bytes]) -> (usize, Result<(), Self::Error>) {
+            if self.failures > 0 {
+                self.failures -= 1;
+                return (0, Err(std::io::Error::other("full")));
+            }
+            self.written.lock().push(lines.to_vec());
+            (lines.len(), Ok(()))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_waits_at_the_end_is_written_once_and_what_failed_before_is_written_again() {
+        for (failures, wanted) in [(0, vec![2, 2, 1]), (1, vec![])] {
+            let (sink, source) = Sink::new("test");
+            (0..5).for_each(|number: usize| sink.put(Bytes::from(number.to_string())));
+            let (slate, stop) = (Slate { failures, ..Slate::default() }, CancellationToken::new());
+            let written = slate.written.clone();
+            stop.cancel();
+            source.write_to(slate, stop).await;
+            assert_eq!(written.lock().iter().map(Vec::len).collect::<Vec<_>>(), wanted, "{failures}");
+        }
+        let (sink, source) = Sink::new("test");
+        let (slate, stop) = (Slate { failures: 3, ..Slate::default() }, CancellationToken::new());
+        let written = slate.written.clone();
+        sink.put(Bytes::from_static(b"one"));
+        let play = async {
+            tokio::time::sleep(RETRY * 4).await;
+            assert!(sink.is_up());
+            stop.cancel();
+        };
+        tokio::join!(source.write_to(slate, stop.clone()), play);
+        assert_eq!(*written.lock(), [["one"]]);
     }
 }

@@ -1,16 +1,18 @@
 //! A webhook that takes lists of events, found and trusted as a kubeconfig says. A list that it did not take is sent again, so
 //! it may get one twice; kube-apiserver does the same.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
-use http::{Request, StatusCode};
+use http::{Method, Request, StatusCode};
 use tokio_util::sync::CancellationToken;
 use weir_upstream::{ConnectError, Connection, Role, SendError, Upstream};
 
-use super::sink::{RETRY, Source};
+use super::sink::{Source, Writer};
 
-/// Events of one list, as kube-apiserver sends at most.
-const BATCH: usize = 400;
+/// How long one list may take; while it does, nothing else that is audited is answered from mirrors for long.
+const LIMIT: Duration = Duration::from_secs(10);
 
 /// Why a list was not taken.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +23,9 @@ pub enum WebhookError {
     /// The request broke off.
     #[error("send to the webhook")]
     Send(#[from] SendError),
+    /// It was not answered.
+    #[error("the webhook did not answer in time")]
+    Late,
     /// It was refused.
     #[error("the webhook answered with {0}")]
     Refused(StatusCode),
@@ -42,30 +47,8 @@ impl Webhook {
     }
 
     /// Sends what comes until told to stop, and then what waits, once.
-    pub async fn run(mut self, mut source: Source, stop: CancellationToken) {
-        let mut lines = Vec::new();
-        loop {
-            let mut is_last = stop.is_cancelled();
-            if lines.is_empty() {
-                lines = stop.run_until_cancelled(source.take(BATCH)).await.unwrap_or_default();
-                is_last = lines.is_empty();
-            }
-            if is_last {
-                lines.extend(source.rest());
-            }
-            if lines.is_empty() {
-                return;
-            }
-            let sent = self.send(&lines).await;
-            source.note(sent.as_ref().copied().map_err(|error| error as &(dyn std::error::Error + 'static)));
-            if is_last {
-                return;
-            }
-            match sent {
-                Ok(()) => lines.clear(),
-                Err(_) => drop(stop.run_until_cancelled(tokio::time::sleep(RETRY)).await),
-            }
-        }
+    pub async fn run(self, source: Source, stop: CancellationToken) {
+        source.write_to(self, stop).await;
     }
 
     async fn send(&mut self, lines: &[Bytes]) -> Result<(), WebhookError> {
@@ -77,7 +60,8 @@ impl Webhook {
                 first.connect(Role::Audit).await?
             }
         };
-        let mut request = Request::post("/").body(list(lines)).unwrap_or_default();
+        let mut request = Request::new(list(lines));
+        *request.method_mut() = Method::POST;
         request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let answer = connection.send(request).await?;
         if !answer.status().is_success() {
@@ -85,6 +69,20 @@ impl Webhook {
         }
         self.connection = Some(connection);
         Ok(())
+    }
+}
+
+impl Writer for Webhook {
+    type Error = WebhookError;
+    // As kube-apiserver sends at most.
+    const BATCH: usize = 400;
+
+    async fn write(&mut self, lines: &[Bytes]) -> (usize, Result<(), WebhookError>) {
+        let sent = tokio::time::timeout(LIMIT, self.send(lines)).await;
+        match sent.unwrap_or(Err(WebhookError::Late)) {
+            Ok(()) => (lines.len(), Ok(())),
+            Err(error) => (0, Err(error)),
+        }
     }
 }
 

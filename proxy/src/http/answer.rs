@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use http::request::Parts;
-use http::{HeaderValue, Request, Response, Uri};
+use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 use tokio::sync::watch;
 use weir_core::accept::Family;
@@ -21,7 +21,7 @@ use super::gate::{Gate, Place, Size};
 use super::passed_watch::{self, Framing};
 use super::reading::{Others, Outcome, Reading};
 use super::request::{ReadRequest, Target, shards_unserved};
-use super::trail::{Asked, Trail};
+use super::trail::{AUDIT_ID, Asked, Trail, audit_id};
 use crate::audit::Audit;
 use crate::auth::{Authorizer, NoPermit, Permit, certificate};
 use crate::drain::Drain;
@@ -30,8 +30,6 @@ use crate::mirror::registry::{Mirrors, State};
 use crate::mirror::usage::InUse;
 use crate::passthrough::{Passed, Passthrough};
 
-/// Names an answer in upstream's audit log; the client's own is echoed.
-const AUDIT_ID: &str = "audit-id";
 /// How long a watch waits for its mirror to load.
 const LOADING_LIMIT: Duration = Duration::from_secs(10);
 /// When somebody is to come again who was refused for want of memory, in seconds; it is looked at every second.
@@ -306,24 +304,6 @@ impl Proxy {
             busy
         }
     }
-}
-
-/// The name of an answer: the client's own, or one in the form in which upstream makes them.
-fn audit_id(parts: &Parts) -> HeaderValue {
-    parts.headers.get(AUDIT_ID).cloned().unwrap_or_else(random_id)
-}
-
-fn random_id() -> HeaderValue {
-    let [a, b]: [u64; 2] = rand::random();
-    let text = format!(
-        "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
-        a >> 32,
-        (a >> 16) & 0xffff,
-        a & 0xfff,
-        0x8000 | (b >> 48) & 0x3fff,
-        b & 0xffff_ffff_ffff
-    );
-    HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("unknown"))
 }
 
 /// Waits until a mirror that may come answers; one that was emptied counts as one that has yet to come.

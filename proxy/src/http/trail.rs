@@ -14,8 +14,8 @@ use super::request::ReadRequest;
 use crate::audit::{Audit, Event, Stage};
 use crate::auth::Identity;
 
-/// Names an answer.
-const AUDIT_ID: &str = "audit-id";
+/// Names an answer in the audit logs of weir and upstream; the client's own is echoed.
+pub(super) const AUDIT_ID: &str = "audit-id";
 
 /// What is asked, and by whom.
 pub(crate) struct Asked<'a> {
@@ -75,4 +75,22 @@ impl Drop for Trail {
             self.audit.put(&self.event);
         }
     }
+}
+
+/// The name of an answer: the client's own, or one in the form in which upstream makes them.
+pub(super) fn audit_id(parts: &Parts) -> HeaderValue {
+    parts.headers.get(AUDIT_ID).cloned().unwrap_or_else(random_id)
+}
+
+fn random_id() -> HeaderValue {
+    let [a, b]: [u64; 2] = rand::random();
+    let text = format!(
+        "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
+        a >> 32,
+        (a >> 16) & 0xffff,
+        a & 0xfff,
+        0x8000 | (b >> 48) & 0x3fff,
+        b & 0xffff_ffff_ffff
+    );
+    HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("unknown"))
 }
