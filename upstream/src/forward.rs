@@ -24,7 +24,6 @@ use crate::{
     instance::Instance,
     passing::{Passing, Repeat},
     pool::Ticket,
-    strangers::Party,
     traffic::Traffic,
     upstream::Upstream,
     wire::Lost,
@@ -113,10 +112,7 @@ impl Upstream {
         affinity: Affinity,
     ) -> Result<Response<ForwardedBody>, ForwardError> {
         let path = path_of(&request);
-        let party = match whose {
-            Whose::Callers => self.refused().party(request.headers()),
-            Whose::Front | Whose::Own => Party::Known,
-        };
+        let party = whose.party(self.refused(), request.headers());
         let mut last = None;
         for instance in self.order(affinity) {
             let mut ticket = match whose.pool(&instance).single(&instance, party).await {

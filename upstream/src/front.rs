@@ -26,6 +26,7 @@ use crate::{
     forward::{Affinity, ForwardedBody, RequestBody},
     instance::Instance,
     pool::Pool,
+    strangers::{Party, Refused},
     upstream::Upstream,
 };
 
@@ -48,6 +49,14 @@ impl Whose {
             Self::Callers => &instance.pool,
             Self::Front => &instance.front,
             Self::Own => &instance.own,
+        }
+    }
+
+    /// Among whom a request goes. Whoever weir has verified is no stranger, and neither is weir.
+    pub(crate) fn party(self, refused: &Refused, headers: &HeaderMap) -> Party {
+        match self {
+            Self::Callers => refused.party(headers),
+            Self::Front | Self::Own => Party::Known,
         }
     }
 

@@ -14,7 +14,7 @@ use crate::{
     instance::Instance,
     pool::{Ticket, Way},
     rewind::Rewind,
-    strangers::{Party, Refused},
+    strangers::Refused,
     traffic::Traffic,
     wire::{Course, Lost, Wire},
 };
@@ -171,7 +171,10 @@ impl<'a> Passing<'a> {
     }
 
     async fn ticket(&self, instance: &Arc<Instance>, stale: usize) -> Result<Ticket, ConnectError> {
-        let (way, pool) = (Way { party: self.party(), traffic: self.traffic }, self.whose.pool(instance));
+        let (way, pool) = (
+            Way { party: self.whose.party(self.refused, &self.headers), traffic: self.traffic },
+            self.whose.pool(instance),
+        );
         let ticket = if self.refusals >= SHARED_TRIES {
             pool.alone(instance, way).await
         } else if stale + 1 < STALE_TRIES {
@@ -180,14 +183,6 @@ impl<'a> Passing<'a> {
             pool.dial(instance, way).await
         };
         ticket.inspect_err(|error| note(instance, error))
-    }
-
-    /// Whoever weir has verified is no stranger, and neither is weir.
-    fn party(&self) -> Party {
-        match self.whose {
-            Whose::Callers => self.refused.party(&self.headers),
-            Whose::Front | Whose::Own => Party::Known,
-        }
     }
 
     fn attempt(&self, instance: &Instance, wire: &Wire) -> Result<Request<RequestBody>, Failed> {

@@ -3,11 +3,10 @@
 //! hyper-util's pool was the plainer way; it puts every stream on one HTTP/2 connection, and upstream takes a hundred:
 //! the next request, perhaps a write, would wait for a watch to end.
 
+pub(crate) mod kept;
+
 use std::{
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -25,11 +24,10 @@ use crate::{
     instance::Instance,
     strangers::Party,
     traffic::Traffic,
-    wire::{self, Http2, Purpose, Windows, Wire},
+    wire::{self, Purpose, Windows, Wire},
 };
 
-/// Requests on one HTTP/2 connection. kube-apiserver takes 100.
-pub(crate) const MAX_STREAMS: usize = 64;
+use self::kept::{Kept, Lane, lock};
 
 /// Requests under way in one pool of an instance, by their kind, tunnels among the streams. Together 16,384: 256 connections of HTTP/2,
 /// or as many of HTTP/1.1 as a process may have descriptors. Beyond it the instance counts as one that cannot be reached.
@@ -40,10 +38,6 @@ const MAX_READS: usize = 4_096;
 
 /// Small enough that 64 clients that do not read, 64 × 256 KB = 16 MB, cannot fill the connection for the others.
 const SHARED: Windows = Windows { stream: 256 << 10, connection: 16 << 20 };
-
-/// Idle HTTP/1.1 connections kept, and for how long; Go's servers close theirs after 90 s.
-const MAX_IDLE: usize = 32;
-const IDLE_LIMIT: Duration = Duration::from_secs(60);
 
 /// Strangers under way at one instance, so that they never take the room of others.
 const MAX_STRANGERS: usize = 1_024;
@@ -76,27 +70,6 @@ struct Side {
     /// One permit: a burst of requests shares the connection that the first of them opens.
     dialling: Semaphore,
     room: Arc<Semaphore>,
-}
-
-#[derive(Debug, Default)]
-struct Kept {
-    http2: Vec<Arc<Lane>>,
-    http1: Vec<Idle>,
-    /// Set when the instance chose HTTP/1.1: waiting for somebody else's connection is of no use then.
-    is_http1: bool,
-    is_closed: bool,
-}
-
-#[derive(Debug)]
-struct Lane {
-    http2: Http2,
-    streams: AtomicUsize,
-}
-
-#[derive(Debug)]
-struct Idle {
-    sender: http1::SendRequest<RequestBody>,
-    since: Instant,
 }
 
 /// A connection with room for one more request, counted already.
@@ -154,17 +127,13 @@ impl Pool {
     /// A connection for one request, which no other can end: for one that was refused on connections of others again and again.
     pub(crate) async fn alone(&self, instance: &Instance, way: Way) -> Result<Ticket, ConnectError> {
         let side = self.side(way);
-        let room = side.room(instance)?;
-        let wire = side.wire(instance, side.identity).await?;
-        Ok(Ticket { wire, kept: None, place: None, _room: room })
+        side.unshared(instance, side.identity).await
     }
 
     /// A connection for one request that hopes for an upgrade: HTTP/1.1 whatever the others speak, and never kept.
     pub(crate) async fn single(&self, instance: &Instance, party: Party) -> Result<Ticket, ConnectError> {
         let side = self.side(Way { party, traffic: Traffic::Streams });
-        let room = side.room(instance)?;
-        let wire = side.wire(instance, side.identity.over_http1()).await?;
-        Ok(Ticket { wire, kept: None, place: None, _room: room })
+        side.unshared(instance, side.identity.over_http1()).await
     }
 
     /// Keeps no connection from now on. Requests under way go on.
@@ -194,6 +163,12 @@ impl Side {
             dialling: Semaphore::new(1),
             room: Arc::new(Semaphore::new(max_under_way)),
         }
+    }
+
+    async fn unshared(&self, instance: &Instance, identity: Identity) -> Result<Ticket, ConnectError> {
+        let room = self.room(instance)?;
+        let wire = self.wire(instance, identity).await?;
+        Ok(Ticket { wire, kept: None, place: None, _room: room })
     }
 
     async fn ticket(&self, instance: &Instance) -> Result<Ticket, ConnectError> {
@@ -236,13 +211,7 @@ impl Side {
         let mut kept = lock(&self.kept);
         kept.is_http1 = matches!(wire, Wire::Http1(_));
         Ok(match wire {
-            Wire::Http2(http2) => {
-                let lane = Arc::new(Lane { http2, streams: AtomicUsize::new(1) });
-                if !kept.is_closed {
-                    kept.http2.push(Arc::clone(&lane));
-                }
-                Free::Lane(lane)
-            }
+            Wire::Http2(http2) => Free::Lane(kept.begin(http2)),
             Wire::Http1(sender) => Free::Http1(sender),
         })
     }
@@ -259,52 +228,13 @@ impl Side {
     }
 
     fn close(&self) {
-        let dropped = {
-            let mut kept = lock(&self.kept);
-            kept.is_closed = true;
-            (std::mem::take(&mut kept.http2), std::mem::take(&mut kept.http1))
-        };
+        let dropped = lock(&self.kept).close();
         drop(dropped);
     }
 
     fn free(&self) -> Option<Free> {
         let mut kept = lock(&self.kept);
         kept.free_http2().map(Free::Lane).or_else(|| kept.free_http1().map(Free::Http1))
-    }
-}
-
-// === impl Kept ===
-
-impl Kept {
-    fn free_http2(&mut self) -> Option<Arc<Lane>> {
-        self.http2.retain(|lane| !lane.http2.is_closed());
-        let lane = self.http2.iter().find(|lane| lane.has_room())?;
-        lane.streams.fetch_add(1, Ordering::Relaxed);
-        Some(Arc::clone(lane))
-    }
-
-    fn free_http1(&mut self) -> Option<http1::SendRequest<RequestBody>> {
-        self.http1.retain(|idle| !idle.sender.is_closed() && idle.since.elapsed() < IDLE_LIMIT);
-        let at = self.http1.iter().rposition(|idle| idle.sender.is_ready())?;
-        Some(self.http1.swap_remove(at).sender)
-    }
-
-    /// An idle connection goes when another has room: a burst must not leave its connections behind for ever.
-    fn retire(&mut self, lane: &Arc<Lane>) {
-        let has_other = self.http2.iter().any(|other| !Arc::ptr_eq(other, lane) && other.has_room());
-        if has_other && lane.streams.load(Ordering::Relaxed) == 0 {
-            self.http2.retain(|other| !Arc::ptr_eq(other, lane));
-        }
-    }
-}
-
-// === impl Lane ===
-
-impl Lane {
-    /// Counted up under the lock of the pool only, so the limit holds.
-    fn has_room(&self) -> bool {
-        let limit = self.http2.max_streams().clamp(1, MAX_STREAMS);
-        !self.http2.is_closed() && self.streams.load(Ordering::Relaxed) < limit
     }
 }
 
@@ -326,10 +256,7 @@ impl Ticket {
     /// it, which is no loss: there is an answer on it that nobody wants.
     pub(crate) fn give_back(self) {
         let (Wire::Http1(sender), Some(kept)) = (self.wire, &self.kept) else { return };
-        let mut kept = lock(kept);
-        if !kept.is_closed && !sender.is_closed() && kept.http1.len() < MAX_IDLE {
-            kept.http1.push(Idle { sender, since: Instant::now() });
-        }
+        lock(kept).give_back(sender);
     }
 }
 
@@ -337,14 +264,8 @@ impl Ticket {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut kept = lock(&self.kept);
-        self.lane.streams.fetch_sub(1, Ordering::Relaxed);
-        kept.retire(&self.lane);
+        lock(&self.kept).end(&self.lane);
     }
-}
-
-fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
-    kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -138,7 +138,7 @@ async fn streams_fill_a_connection_up_to_the_limit_and_then_the_next() {
     .await;
     let upstream = server.upstream(&life, &json!({})).await;
     let mut watches = Vec::new();
-    for _ in 0..crate::pool::MAX_STREAMS + 1 {
+    for _ in 0..crate::pool::kept::MAX_STREAMS + 1 {
         watches.push(upstream.forward(request(Method::GET, "/"), ANY).await.unwrap());
     }
     let number = |response: &Response<ForwardedBody>| response.headers()["connection-number"].clone();
