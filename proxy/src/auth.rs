@@ -216,7 +216,7 @@ impl Authorizer {
     async fn who(&self, key: CallerKey, caller: &Caller) -> Option<Arc<Identity>> {
         let token = match caller {
             Caller::Token(token) => token,
-            Caller::User(user) => return Some(Arc::new(user.identity())),
+            Caller::User(user) => return Some(user.identity()),
         };
         let ask = async {
             let answer = self.upstream.who(token, caller.affinity()).await;

@@ -27,6 +27,12 @@ pub(super) enum Caller {
     User(Arc<CertificateUser>),
 }
 
+/// Whether upstream finds a bearer token in this header: one word behind the scheme and one space.
+pub(super) fn shows_token(authorization: &HeaderValue) -> bool {
+    let Some((scheme, token)) = authorization.as_bytes().split_at_checked(7) else { return false };
+    scheme.eq_ignore_ascii_case(b"bearer ") && token.first().is_some_and(|first| *first != b' ')
+}
+
 /// A caller, as a keyed hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct CallerKey(pub(super) [u64; 2]);
@@ -44,12 +50,7 @@ impl Caller {
             return Ok(Self::User(user.clone()));
         }
         let shown = headers.get(AUTHORIZATION).ok_or(NoPermit::NoToken)?;
-        let is_bearer =
-            shown.as_bytes().get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"bearer "));
-        if !is_bearer || shown.len() == 7 {
-            return Err(NoPermit::NoToken);
-        }
-        Ok(Self::Token(shown.clone()))
+        if shows_token(shown) { Ok(Self::Token(shown.clone())) } else { Err(NoPermit::NoToken) }
     }
 
     /// The question whether they may do what a request asks.
@@ -100,7 +101,7 @@ mod tests {
     #[test]
     fn only_bearers_are_judged_and_none_who_ask_as_somebody_else() {
         assert!(of("authorization", "Bearer t").is_ok() && of("authorization", "bEARER t").is_ok());
-        for other in ["Basic Ym9i", "Bearer ", "Bearer", ""] {
+        for other in ["Basic Ym9i", "Bearer ", "Bearer", "Bearer  t", ""] {
             assert_eq!(of("authorization", other).unwrap_err(), NoPermit::NoToken, "{other:?}");
         }
         assert_eq!(of("accept", "*/*").unwrap_err(), NoPermit::NoToken);

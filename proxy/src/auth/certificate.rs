@@ -14,6 +14,7 @@ use weir_core::{Status, fnv1a64};
 use weir_daemon::clients::{ClientCertificate, Holder, Presented};
 use weir_upstream::{Affinity, NotCarried, RemoteUser};
 
+use super::caller;
 use super::identity::Identity;
 
 /// Object identifiers of attributes, as DER writes them.
@@ -34,9 +35,7 @@ const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 #[derive(Clone, Debug)]
 pub struct CertificateUser {
     certificate: Arc<ClientCertificate>,
-    name: String,
-    groups: Vec<String>,
-    uid: Option<String>,
+    identity: Arc<Identity>,
     remote: Arc<RemoteUser>,
     /// What it came with, by which it is verified again.
     presented: Option<Arc<Presented>>,
@@ -89,10 +88,7 @@ fn unauthorized() -> Status {
 
 /// Whether upstream would look for a user in what the request itself shows.
 fn shows_token(headers: &HeaderMap) -> bool {
-    let is_bearer = headers.get(AUTHORIZATION).is_some_and(|shown| {
-        let shown = shown.as_bytes();
-        shown.len() > 7 && shown[7] != b' ' && shown[..7].eq_ignore_ascii_case(b"bearer ")
-    });
+    let is_bearer = headers.get(AUTHORIZATION).is_some_and(caller::shows_token);
     let protocols = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
     is_bearer
         || protocols.flat_map(|value| value.split(',')).any(|one| one.trim().starts_with(TOKEN_PROTOCOL))
@@ -124,9 +120,13 @@ impl CertificateUser {
         let is_told = name == ANONYMOUS
             || organizations.iter().any(|group| [AUTHENTICATED, UNAUTHENTICATED].contains(group));
         let added = (!is_told).then_some(AUTHENTICATED);
-        let groups = organizations.into_iter().chain(added).map(str::to_owned).collect();
-        let (name, uid) = (name.to_owned(), uid.map(str::to_owned));
-        Ok(Self { certificate, name, groups, uid, remote, presented: None })
+        let identity = Identity {
+            username: name.to_owned(),
+            uid: uid.map(str::to_owned).unwrap_or_default(),
+            groups: organizations.into_iter().chain(added).map(str::to_owned).collect(),
+            extra: BTreeMap::from([(CREDENTIAL_ID.to_owned(), vec![credential])]),
+        };
+        Ok(Self { certificate, identity: Arc::new(identity), remote, presented: None })
     }
 
     /// Questions about one user go to one instance.
@@ -142,29 +142,21 @@ impl CertificateUser {
     }
 
     /// Who they are, in the words of a SelfSubjectReview.
-    pub(super) fn identity(&self) -> Identity {
-        let Self { certificate, name, groups, uid, .. } = self;
-        let credential = format!("X509SHA256={}", certificate.sha256);
-        Identity {
-            username: name.clone(),
-            uid: uid.clone().unwrap_or_default(),
-            groups: groups.clone(),
-            extra: BTreeMap::from([(CREDENTIAL_ID.to_owned(), vec![credential])]),
-        }
+    pub(super) fn identity(&self) -> Arc<Identity> {
+        self.identity.clone()
     }
 
     /// A SubjectAccessReview of them, with attributes like those of a SelfSubjectAccessReview.
     pub(super) fn review(&self, attributes: &impl Serialize) -> Value {
-        let Self { certificate, name, groups, uid, .. } = self;
-        let credential = format!("X509SHA256={}", certificate.sha256);
+        let Identity { username, uid, groups, extra } = &*self.identity;
         json!({
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",
             "spec": {
-                "user": name,
+                "user": username,
                 "groups": groups,
-                "uid": uid.as_deref().unwrap_or_default(),
-                "extra": { CREDENTIAL_ID: [credential] },
+                "uid": uid,
+                "extra": extra,
                 "resourceAttributes": attributes,
             },
         })
@@ -217,7 +209,7 @@ mod tests {
             })
         );
         let last = named(&[(COMMON_NAME, "bob"), (COMMON_NAME, "eve")]);
-        assert_eq!((last.name.as_str(), last.uid), ("eve", None));
+        assert_eq!((last.identity.username.as_str(), last.identity.uid.as_str()), ("eve", ""));
     }
 
     #[test]
@@ -228,7 +220,7 @@ mod tests {
             (&[(COMMON_NAME, "a"), (ORGANIZATION, "system:unauthenticated")], &["system:unauthenticated"]),
             (&[(COMMON_NAME, "a"), (ORGANIZATION, "")], &["system:authenticated"]),
         ] {
-            assert_eq!(named(attributes).groups, groups);
+            assert_eq!(named(attributes).identity.groups, groups);
         }
     }
 

@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use http::StatusCode;
+
 use tokio::time::{Instant, sleep_until};
 use tracing::debug;
 
@@ -126,12 +128,16 @@ impl Rechecks {
 
     async fn ask(&self, asking: Asking) {
         let Asking { question, key, caller, review, is_nameless } = asking;
-        let reviewed = match self.authorizer.ask(&caller, review).await {
-            Ok(answer) => super::review::judge(&answer),
-            Err(reviewed) => reviewed,
+        let answer = self.authorizer.ask(&caller, review).await;
+        let reviewed = match &answer {
+            Ok(answer) => super::review::judge(answer),
+            Err(reviewed) => *reviewed,
         };
         self.metrics().asked(reviewed);
         self.learn(question, reviewed).await;
+        if answer.is_ok_and(|answer| answer.status == StatusCode::UNAUTHORIZED) {
+            return self.ended(self.standings().unknown(key), Lost::Denied);
+        }
         let (ended, lost) = self.standings().answered(question, reviewed, Instant::now());
         self.ended(ended, lost);
         if is_nameless && reviewed == Reviewed::Allowed {

@@ -6,10 +6,11 @@
 //! but one turn of four is the round's, however much there is of either.
 
 mod named;
+mod state;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -20,20 +21,14 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
+use self::state::{Asked, Due, Known, State};
 use super::caller::{Caller, CallerKey};
 use super::decisions::{Question, Reviewed};
 use super::identity::Identity;
 pub(super) use named::{Named, Subject};
 
-/// When a question is asked again whose answer may just have changed: upstream's own authorizer learns of the change when weir
-/// does, a little sooner or later, and each instance for itself.
-const AGAIN: [Duration; 3] = [Duration::ZERO, Duration::from_millis(500), Duration::from_secs(3)];
-/// By then it has.
+/// By when upstream's authorizer has learned of a change, whose answers before that may not count.
 const SETTLED: Duration = Duration::from_secs(3);
-/// Whose name is not known is asked about behind those who are named.
-const BEHIND_NAMED: Duration = Duration::from_millis(1);
-/// Of so many turns one is the round's, however much is urgent.
-const TURNS: u32 = 4;
 
 /// When questions are asked again.
 #[derive(Clone, Copy, Debug)]
@@ -105,53 +100,6 @@ pub struct Standing {
     number: u64,
     lost: oneshot::Receiver<()>,
     is_lost: bool,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    asked: HashMap<Question, Asked>,
-    callers: HashMap<CallerKey, Known>,
-    /// Callers of whom nobody has asked yet who they are.
-    nameless: BTreeSet<CallerKey>,
-    round: BTreeSet<(Instant, Question)>,
-    urgent: BTreeSet<(Instant, Question)>,
-    /// When somebody's rights last changed.
-    changed: Option<Instant>,
-    turn: u32,
-    next: u64,
-    streams: usize,
-}
-
-/// A question of answers that stand. Some 300 bytes and those of the review, about 300 more.
-#[derive(Debug)]
-struct Asked {
-    key: CallerKey,
-    review: Bytes,
-    namespace: Box<str>,
-    /// When upstream last said yes.
-    answered: Instant,
-    due: Due,
-    /// What to tell that it is over, by being dropped.
-    streams: HashMap<u64, oneshot::Sender<()>>,
-}
-
-/// When a question is asked again.
-#[derive(Clone, Copy, Debug)]
-enum Due {
-    /// In its turn.
-    Round(Instant),
-    /// Before its turn, for the so many-th time.
-    Urgent(Instant, usize),
-    /// It is being asked; whether its answer may have changed since, and so is not to be believed for long.
-    Asking(Option<usize>),
-}
-
-/// A caller of answers that stand: some 200 bytes and those of the credential.
-#[derive(Debug)]
-struct Known {
-    caller: Caller,
-    identity: Option<Arc<Identity>>,
-    questions: HashSet<Question>,
 }
 
 // === impl StandingLimits ===
@@ -246,6 +194,11 @@ impl Standings {
         (ended.map_or(0, |ended| ended.streams.len()), lost)
     }
 
+    /// Upstream does not know a caller any more: nothing of theirs goes on. How many answers ended.
+    pub(super) fn unknown(&self, key: CallerKey) -> usize {
+        self.state.lock().forget(key)
+    }
+
     /// Who a caller is.
     pub(super) fn identified(&self, key: CallerKey, identity: Arc<Identity>) {
         if let Some(known) = self.state.lock().callers.get_mut(&key) {
@@ -305,119 +258,6 @@ impl Standings {
         if is_last {
             state.remove(question);
         }
-    }
-}
-
-// === impl State ===
-
-impl State {
-    fn step(&mut self, now: Instant) -> Step {
-        let due = |set: &BTreeSet<(Instant, Question)>| set.first().copied().filter(|(at, _)| *at <= now);
-        let (urgent, round) = (due(&self.urgent), due(&self.round));
-        let is_rounds = self.turn % TURNS == TURNS - 1;
-        let first = if is_rounds { round.or(urgent) } else { urgent };
-        let chosen = match first {
-            None if self.nameless.is_empty() => round,
-            chosen => chosen,
-        };
-        if chosen.is_some() || !self.nameless.is_empty() {
-            self.turn = self.turn.wrapping_add(1);
-        }
-        if let Some((_, question)) = chosen {
-            return self.give_out(question).map_or(Step::Idle, Step::Ask);
-        }
-        if let Some(key) = self.nameless.pop_first()
-            && let Some(known) = self.callers.get(&key)
-        {
-            return Step::Name(key, known.caller.clone());
-        }
-        let next = self.urgent.first().into_iter().chain(self.round.first()).map(|(at, _)| *at).min();
-        next.map_or(Step::Idle, Step::Wait)
-    }
-
-    fn give_out(&mut self, question: Question) -> Option<Asking> {
-        self.unschedule(question);
-        let asked = self.asked.get_mut(&question)?;
-        asked.due = Due::Asking(match asked.due {
-            Due::Urgent(_, times) => Some(times + 1),
-            Due::Round(_) | Due::Asking(_) => None,
-        });
-        let (key, review) = (asked.key, asked.review.clone());
-        let known = self.callers.get(&key)?;
-        let (caller, is_nameless) = (known.caller.clone(), known.identity.is_none());
-        Some(Asking { question, key, caller, review, is_nameless })
-    }
-
-    /// When a question is asked next that upstream has not said no to.
-    fn schedule(&mut self, question: Question, round: Instant, now: Instant) {
-        self.unschedule(question);
-        let Some(asked) = self.asked.get_mut(&question) else { return };
-        let times = match asked.due {
-            Due::Asking(Some(times)) => AGAIN.get(times).map(|wait| (now + *wait, times)),
-            Due::Urgent(at, times) => Some((at, times)),
-            Due::Asking(None) | Due::Round(_) => None,
-        };
-        match times {
-            Some((at, times)) => {
-                asked.due = Due::Urgent(at, times);
-                self.urgent.insert((at, question));
-            }
-            None => {
-                asked.due = Due::Round(round);
-                self.round.insert((round, question));
-            }
-        }
-    }
-
-    fn unschedule(&mut self, question: Question) {
-        match self.asked.get(&question).map(|asked| asked.due) {
-            Some(Due::Round(at)) => drop(self.round.remove(&(at, question))),
-            Some(Due::Urgent(at, _)) => drop(self.urgent.remove(&(at, question))),
-            Some(Due::Asking(_)) | None => {}
-        }
-    }
-
-    fn hurry(&mut self, named: &Named, now: Instant) -> usize {
-        self.changed = Some(now);
-        let is_in = |question: &Question| {
-            self.asked.get(question).is_some_and(|asked| named.reaches(&asked.namespace))
-        };
-        let mut questions = Vec::new();
-        for known in self.callers.values() {
-            let at = match &known.identity {
-                Some(identity) if named.names(identity) => now,
-                Some(_) => continue,
-                None => now + BEHIND_NAMED,
-            };
-            questions.extend(known.questions.iter().copied().filter(is_in).map(|question| (question, at)));
-        }
-        for (question, at) in &questions {
-            self.unschedule(*question);
-            let Some(asked) = self.asked.get_mut(question) else { continue };
-            // What is being asked may have been judged before the change.
-            asked.due = match asked.due {
-                Due::Asking(_) => Due::Asking(Some(0)),
-                Due::Round(_) | Due::Urgent(..) => {
-                    self.urgent.insert((*at, *question));
-                    Due::Urgent(*at, 0)
-                }
-            };
-        }
-        questions.len()
-    }
-
-    fn remove(&mut self, question: Question) -> Option<Asked> {
-        self.unschedule(question);
-        let asked = self.asked.remove(&question)?;
-        self.streams -= asked.streams.len();
-        if let Some(known) = self.callers.get_mut(&asked.key) {
-            known.questions.remove(&question);
-            if known.questions.is_empty() {
-                self.callers.remove(&asked.key);
-                self.nameless.remove(&asked.key);
-            }
-        }
-        Some(asked)
     }
 }
 

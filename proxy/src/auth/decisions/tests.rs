@@ -1,3 +1,5 @@
+//! What is asked of upstream about callers, how long its answers count, and who shares them, in a time that the test makes.
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::FutureExt;

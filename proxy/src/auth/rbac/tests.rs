@@ -1,3 +1,5 @@
+//! Whom changes of roles and bindings name.
+
 use super::*;
 
 fn set(rbac: &mut Rbac, kind: Kind, text: &str) -> Option<Named> {

@@ -27,10 +27,9 @@ pub(in crate::auth) struct Named {
 impl Named {
     /// Whether it names somebody.
     pub(super) fn names(&self, identity: &Identity) -> bool {
-        self.subjects.iter().any(|subject| match subject {
-            Subject::User(name) => **name == identity.username,
-            Subject::Group(group) => identity.groups.iter().any(|own| **own == **group),
-        })
+        let is_named = |subject| self.subjects.contains(&subject);
+        is_named(Subject::User(identity.username.as_str().into()))
+            || identity.groups.iter().any(|group| is_named(Subject::Group(group.as_str().into())))
     }
 
     /// Whether it may change what somebody may do in a namespace, or at cluster scope where that is empty.

@@ -1,3 +1,5 @@
+//! Which question comes next, what ends with an answer, and whom a change brings forward, in a time that the test makes.
+
 use std::task::Waker;
 
 use http::HeaderValue;
@@ -102,6 +104,30 @@ fn many_watches_of_one_question_are_asked_about_once_a_round() {
 }
 
 #[test]
+fn nothing_of_a_caller_goes_on_whom_upstream_does_not_know_any_more() {
+    let play = Play::new();
+    let mut bobs = [play.watch("bob", "a"), play.watch("bob", "a"), play.watch("bob", "b")];
+    let mut other = play.watch("eve", "a");
+    assert_eq!(play.standings.unknown(play.decisions.caller(&caller("bob"))), 3);
+    assert!(bobs.iter_mut().all(is_lost) && !is_lost(&mut other));
+    assert_eq!(play.counts(), (1, 1, 1, 0));
+}
+
+#[test]
+fn a_yes_from_before_a_change_is_asked_about_at_once() {
+    let mut play = Play::new();
+    play.standings.changed(&named("somebody", None), play.now);
+    let _before = play.watch("bob", "a");
+    for wait in [Duration::ZERO, SECOND / 2, 3 * SECOND] {
+        play.pass(wait);
+        assert_eq!(play.answers(Reviewed::Allowed), ["bob a"], "{wait:?}");
+    }
+    play.pass(5 * SECOND);
+    let _after = play.watch("bob", "b");
+    assert_eq!(play.answers(Reviewed::Allowed), ["bob a"], "the round only");
+}
+
+#[test]
 fn what_ends_by_itself_is_not_asked_about_any_more() {
     let mut play = Play::new();
     let (first, second, other) = (play.watch("bob", "a"), play.watch("bob", "a"), play.watch("bob", "b"));
@@ -160,7 +186,7 @@ fn of_whom_nobody_knows_the_name_may_be_named() {
     assert_eq!(play.standings.changed(&named("eve", None), play.now), 2);
     assert_eq!(&*play.asks().unwrap().review, b"eve harbor", "who is named comes first");
     assert!(play.asks().is_none());
-    play.pass(BEHIND_NAMED);
+    play.pass(state::BEHIND_NAMED);
     assert!(play.asks().unwrap().is_nameless);
 }
 
