@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"weir.dev/tests/real/cluster"
 )
 
 // Entry is one line of an audit log.
@@ -55,17 +57,16 @@ type Log struct {
 }
 
 type file struct {
-	instance string
-	path     string
+	instance *cluster.Instance
 	offset   int64
 	entries  []Entry
 }
 
-// NewLog reads the logs of instances from files that may not exist yet.
-func NewLog(paths map[string]string) *Log {
+// NewLog reads the logs of instances; their files may not exist yet.
+func NewLog(instances ...*cluster.Instance) *Log {
 	l := &Log{}
-	for instance, path := range paths {
-		l.files = append(l.files, &file{instance: instance, path: path})
+	for _, instance := range instances {
+		l.files = append(l.files, &file{instance: instance})
 	}
 	return l
 }
@@ -86,7 +87,7 @@ func (l *Log) Select(filter Filter) ([]Entry, error) {
 	var selected []Entry
 	for _, f := range l.files {
 		if err := f.read(); err != nil {
-			return nil, fmt.Errorf("%s: %w", f.path, err)
+			return nil, fmt.Errorf("%s: %w", f.instance.Audit, err)
 		}
 		for _, e := range f.entries {
 			if filter.takes(e) {
@@ -114,7 +115,7 @@ func (l *Log) Requests(filter Filter) ([]Entry, error) {
 
 // read takes what was appended since the last time; a line without its end is left for the next.
 func (f *file) read() error {
-	source, err := os.Open(f.path)
+	source, err := os.Open(f.instance.Audit)
 	if os.IsNotExist(err) {
 		return nil // the instance never answered
 	}
@@ -131,7 +132,7 @@ func (f *file) read() error {
 		if err != nil {
 			return nil
 		}
-		entry := Entry{Instance: f.instance}
+		entry := Entry{Instance: f.instance.Name}
 		if err := json.Unmarshal(line, &entry); err != nil {
 			return fmt.Errorf("line %q: %w", line[:min(len(line), 80)], err)
 		}

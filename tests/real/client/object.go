@@ -52,6 +52,14 @@ type Status struct {
 // endAnnotation marks the bookmark that ends the initial events of a stream.
 const endAnnotation = "k8s.io/initial-events-end"
 
+// CollectionPath is a collection in a namespace, or over all of them when it is given none. The root is the API's, as /api/v1.
+func CollectionPath(root, namespace, plural string) string {
+	if namespace == "" {
+		return root + "/" + plural
+	}
+	return fmt.Sprintf("%s/namespaces/%s/%s", root, namespace, plural)
+}
+
 // Key is the object's place in its collection: namespace/name, or the name of a cluster-scoped object.
 func (o Object) Key() string {
 	if o.Metadata.Namespace == "" {

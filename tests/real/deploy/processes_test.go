@@ -332,7 +332,7 @@ func awaitMirrored(t *testing.T, p *plane, proxy *client.Client) {
 // without some answers, so a right that is missing need not show. The other way round, each right was used.
 func judgeRights(t *testing.T, p *plane) {
 	t.Helper()
-	log := audit.NewLog(map[string]string{p.B.Name: p.B.Audit})
+	log := audit.NewLog(p.B)
 	account := theManifests(t).accounts[0]
 	entries, err := log.Select(audit.Filter{User: fmt.Sprintf("system:serviceaccount:%s:%s", account.Namespace, account.Name)})
 	if err != nil {

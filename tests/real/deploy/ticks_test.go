@@ -115,7 +115,7 @@ func startTicking(t *testing.T, p *plane) *client.Client {
 // nothing was refused to it.
 func judgeTicks(t *testing.T, p *plane, since time.Time) {
 	t.Helper()
-	log := audit.NewLog(map[string]string{p.B.Name: p.B.Audit})
+	log := audit.NewLog(p.B)
 	entries, err := log.Select(audit.Filter{User: account(t), Since: since})
 	if err != nil {
 		t.Fatal(err)

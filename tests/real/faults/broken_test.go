@@ -9,6 +9,7 @@ import (
 
 	"weir.dev/tests/real/client"
 	"weir.dev/tests/real/cluster"
+	"weir.dev/tests/real/wait"
 )
 
 // brokenKind is a kind that no apiserver can read as v2: what converts its objects answers nowhere.
@@ -70,7 +71,7 @@ func TestRF05_OneBrokenKindStopsNoOther(t *testing.T) {
 	for _, endpoint := range plane.Weir.Endpoints {
 		c := client.New(endpoint, cluster.AdminToken, "faults-broken/"+t.Name())
 		defer c.Close()
-		eventually(t, endpoint.Name+" serves the repaired kind", patience, func() error {
+		wait.Eventually(t, endpoint.Name+" serves the repaired kind", patience, func() error {
 			answer, err := c.Send(t.Context(), client.Request{Path: wrecks})
 			if err == nil && answer.Status != http.StatusOK {
 				err = fmt.Errorf("%d %s", answer.Status, client.Excerpt(answer.Body))
@@ -87,7 +88,7 @@ func makeBrokenKind(t *testing.T, upstream *client.Client) {
 		t.Fatal(err)
 	}
 	object := []byte(`{"apiVersion":"faults.weir.test/v1","kind":"Wreck","metadata":{"name":"one"}}`)
-	eventually(t, "an object of the broken kind", patience, func() error {
+	wait.Eventually(t, "an object of the broken kind", patience, func() error {
 		_, err := upstream.Write(t.Context(), http.MethodPost, "/apis/faults.weir.test/v1/namespaces/default/wrecks", object)
 		return err
 	})

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"weir.dev/tests/real/cluster"
+	"weir.dev/tests/real/wait"
 )
 
 // The names under which weir counts what a fault causes.
@@ -112,5 +113,5 @@ func whole(ctx context.Context, f *cluster.Fleet) error {
 // awaitWhole waits until a fleet has recovered from whatever it was.
 func awaitWhole(t testing.TB, f *cluster.Fleet) {
 	t.Helper()
-	eventually(t, "the fleet is whole", patience, func() error { return whole(t.Context(), f) })
+	wait.Eventually(t, "the fleet is whole", patience, func() error { return whole(t.Context(), f) })
 }

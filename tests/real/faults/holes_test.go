@@ -10,6 +10,7 @@ import (
 	"weir.dev/tests/real/client"
 	"weir.dev/tests/real/cluster"
 	"weir.dev/tests/real/record"
+	"weir.dev/tests/real/wait"
 )
 
 // tables and partials are the Accept headers of two other forms of a list.
@@ -34,7 +35,7 @@ func TestDS05_NoAnswerIsShortOfAShard(t *testing.T) {
 			t.Fatalf("%s had no connection to %s", proxy.Name, node.Name)
 		}
 	}
-	eventually(t, "the hole is known", patience, func() error {
+	wait.Eventually(t, "the hole is known", patience, func() error {
 		metrics, err := proxy.Metrics(t.Context())
 		if err == nil && metrics.Sum(holes) == 0 {
 			err = fmt.Errorf("no hole is counted")
@@ -164,7 +165,7 @@ func TestDS01_TwoNodesThatSeeOnlyEachOther(t *testing.T) {
 	defer own.Close()
 	const length = 5 * time.Second
 	l := startLoad(t, []client.Endpoint{own.Proxies[0].Endpoint()}, 8, gentle)
-	pause(t.Context(), length)
+	wait.Pause(t.Context(), length)
 	l.finish(t)
 	l.assertNoRelist(t)
 	for _, one := range l.listers {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir.dev/tests/real/cluster"
+	"weir.dev/tests/real/wait"
 )
 
 // injection is one kind of fault: it harms, waits until the harm was seen, and heals. The evidence is gathered while the
@@ -122,7 +123,7 @@ func (i *incident) busy(links []*cluster.Link) *cluster.Link {
 	for _, link := range links {
 		moved[link] = -link.Moved(cluster.ToClient)
 	}
-	pause(i.ctx, glance)
+	wait.Pause(i.ctx, glance)
 	most := 0
 	for _, link := range links {
 		moved[link] += link.Moved(cluster.ToClient)
@@ -142,7 +143,7 @@ func (i *incident) busy(links []*cluster.Link) *cluster.Link {
 
 // seen waits for the evidence.
 func (i *incident) seen(evidence func(context.Context) error) error {
-	if err := within(notice, func() error { return evidence(i.ctx) }); err != nil {
+	if err := wait.Within(notice, func() error { return evidence(i.ctx) }); err != nil {
 		return fmt.Errorf("%w: %w", errMissed, err)
 	}
 	return nil
@@ -178,7 +179,7 @@ func (i *incident) freeze(node *cluster.Member, counters ...string) (string, err
 	if err := node.Pause(); err != nil {
 		return node.Name, err
 	}
-	pause(i.ctx, frozen)
+	wait.Pause(i.ctx, frozen)
 	err := node.Continue()
 	return node.Name, errors.Join(err, i.seen(counted(fleet, i.before, counters...)))
 }
@@ -190,7 +191,7 @@ func (i *incident) freezeProxy() (string, error) {
 	if err := proxy.Pause(); err != nil {
 		return proxy.Name, err
 	}
-	pause(i.ctx, frozen)
+	wait.Pause(i.ctx, frozen)
 	err := error(nil)
 	if least := i.load.leastQuiet(number); least < frozen/2 {
 		err = fmt.Errorf("%w: a client of it was told something %s ago", errMissed, least)
@@ -215,7 +216,7 @@ func (i *incident) delay(link *cluster.Link) (string, error) {
 	defer link.Heal()
 	before := link.Harmed()
 	link.Delay(late)
-	pause(i.ctx, slow)
+	wait.Pause(i.ctx, slow)
 	return link.String(), i.harmed(link, before)
 }
 
@@ -236,7 +237,7 @@ func (i *incident) silence(link *cluster.Link, direction cluster.Direction, coun
 	defer link.Heal()
 	before := link.Harmed()
 	link.Silence(direction, true)
-	pause(i.ctx, frozen)
+	wait.Pause(i.ctx, frozen)
 	if len(counters) == 0 {
 		return link.String(), i.harmed(link, before)
 	}

@@ -11,6 +11,7 @@ import (
 	"weir.dev/tests/real/client"
 	"weir.dev/tests/real/cluster"
 	"weir.dev/tests/real/record"
+	"weir.dev/tests/real/wait"
 )
 
 // lister reads whole collections again and again: the newest state, any state, and in pages whose tokens it takes to
@@ -57,7 +58,7 @@ const interval = 150 * time.Millisecond
 func (l *lister) run(ctx context.Context) {
 	for turn := 0; ctx.Err() == nil; turn++ {
 		l.list(ctx, turn)
-		pause(ctx, interval)
+		wait.Pause(ctx, interval)
 	}
 	for _, c := range l.clients {
 		c.Close()

@@ -11,6 +11,7 @@ import (
 	"weir.dev/tests/real/client"
 	"weir.dev/tests/real/cluster"
 	"weir.dev/tests/real/record"
+	"weir.dev/tests/real/wait"
 )
 
 // load is writers at upstream, watchers and listers at the proxies, and the truth.
@@ -99,7 +100,7 @@ func (l *load) startReaders(t *testing.T, endpoints []client.Endpoint, p pace) {
 	}
 	l.reads.Go(func() { l.keepJudging(ctx) })
 	for _, w := range l.watchers {
-		eventually(t, w.String()+" has begun", patience, func() error {
+		wait.Eventually(t, w.String()+" has begun", patience, func() error {
 			if s := w.snapshot(); s.At == 0 || s.Streams == 0 {
 				return fmt.Errorf("%+v", s)
 			}
@@ -117,7 +118,7 @@ func (l *load) keepJudging(ctx context.Context) {
 	}
 	var marks []mark
 	for ctx.Err() == nil {
-		pause(ctx, time.Second)
+		wait.Pause(ctx, time.Second)
 		oldest := ^uint64(0)
 		for _, w := range l.watchers {
 			w.judge()
@@ -186,7 +187,7 @@ func (l *load) finish(t *testing.T) {
 	}
 	for _, w := range l.watchers {
 		end := l.acknowledged(w.kind)
-		eventually(t, w.String()+" is at the writers' end", patience, func() error {
+		wait.Eventually(t, w.String()+" is at the writers' end", patience, func() error {
 			if owed := w.owed(end); owed > 0 {
 				return fmt.Errorf("%d events are missing: %+v", owed, w.snapshot())
 			}

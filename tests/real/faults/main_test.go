@@ -59,28 +59,3 @@ func run(m *testing.M) int {
 	}()
 	return m.Run()
 }
-
-// isLong asks for the long modes.
-func isLong() bool { return os.Getenv("WEIR_LONG") != "" }
-
-// eventually repeats an attempt until it succeeds or the limit has passed.
-func eventually(t testing.TB, what string, limit time.Duration, attempt func() error) {
-	t.Helper()
-	if err := within(limit, attempt); err != nil {
-		t.Fatalf("%s: not within %s: %v", what, limit, err)
-	}
-}
-
-// within is eventually for those who go on: it gives the last failure.
-func within(limit time.Duration, attempt func() error) error {
-	deadline := time.Now().Add(limit)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := attempt()
-		if err == nil || time.Now().After(deadline) {
-			return err
-		}
-		<-tick.C
-	}
-}

@@ -11,6 +11,7 @@ import (
 
 	"weir.dev/tests/real/client"
 	"weir.dev/tests/real/cluster"
+	"weir.dev/tests/real/wait"
 )
 
 // deliveries are when watchers were given which revision.
@@ -87,7 +88,7 @@ func TestKilledShardGap(t *testing.T) {
 		node := fleet.Node(i%shards, i%replicas)
 		killed := time.Now()
 		node.Kill()
-		pause(t.Context(), after)
+		wait.Pause(t.Context(), after)
 		if err := node.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -122,13 +123,13 @@ func TestDS04_HungReplicaIsLeft(t *testing.T) {
 		if err := node.Pause(); err != nil {
 			t.Fatal(err)
 		}
-		pause(t.Context(), moment)
+		wait.Pause(t.Context(), moment)
 		for _, w := range l.watchers {
 			known := l.acknowledged(w.kind)
 			if w.space != "" || w.selector != "" || w.slow {
 				continue
 			}
-			err := within(soon, func() error {
+			err := wait.Within(soon, func() error {
 				if s := w.snapshot(); s.At < known {
 					return fmt.Errorf("it is at %d, short of %d", s.At, known)
 				}
@@ -192,7 +193,7 @@ func TestLoadAloneCausesNoFailOver(t *testing.T) {
 			_ = spinner.Wait()
 		}()
 	}
-	pause(t.Context(), length)
+	wait.Pause(t.Context(), length)
 	now := read(t.Context(), fleet)
 	if grown := now.growth(before); len(grown) > 0 || len(now) < len(fleet.Members()) {
 		t.Errorf("%d of %d processes answered; these counters grew under load alone: %v", len(now), len(fleet.Members()), grown)

@@ -10,15 +10,10 @@ import (
 	"weir.dev/tests/real/audit"
 	"weir.dev/tests/real/client"
 	"weir.dev/tests/real/cluster"
+	"weir.dev/tests/real/wait"
 )
 
-var auditLog = sync.OnceValue(func() *audit.Log {
-	files := map[string]string{}
-	for _, instance := range plane.Instances {
-		files[instance.Name] = instance.Audit
-	}
-	return audit.NewLog(files)
-})
+var auditLog = sync.OnceValue(func() *audit.Log { return audit.NewLog(plane.Instances...) })
 
 // unasking is a load that gives weir no reason to ask upstream how new something is.
 var unasking = pace{writesPerSecond: gentle.writesPerSecond, watchersOfEach: 1, listers: 2, queries: anyState}
@@ -33,7 +28,7 @@ func upstreamLists(t *testing.T, since time.Time) map[string][]audit.Entry {
 		c.Must(t, client.Request{Path: "/version"})
 		c.Close()
 	}
-	eventually(t, "the audit logs", patience, func() error {
+	wait.Eventually(t, "the audit logs", patience, func() error {
 		found, err := auditLog().Requests(audit.Filter{AgentPrefix: mark})
 		if err == nil && len(found) < len(plane.Instances) {
 			err = context.DeadlineExceeded
@@ -106,7 +101,7 @@ func TestKilledProxyCostsOneReconnect(t *testing.T) {
 	}
 	fleet.Proxies[0].Kill()
 	for _, w := range victims {
-		eventually(t, w.String()+" is at the other proxy", patience, func() error {
+		wait.Eventually(t, w.String()+" is at the other proxy", patience, func() error {
 			if s := w.snapshot(); s.Proxy == 0 {
 				return context.DeadlineExceeded
 			}
@@ -115,7 +110,7 @@ func TestKilledProxyCostsOneReconnect(t *testing.T) {
 	}
 	known := map[kind]uint64{pods: l.acknowledged(pods), gauges: l.acknowledged(gauges)}
 	for _, w := range victims {
-		eventually(t, w.String()+" has what was written meanwhile", patience, func() error {
+		wait.Eventually(t, w.String()+" has what was written meanwhile", patience, func() error {
 			if w.owed(known[w.kind]) > 0 {
 				return context.DeadlineExceeded
 			}

@@ -8,6 +8,9 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"weir.dev/tests/real/modes"
+	"weir.dev/tests/real/wait"
 )
 
 // schedule is which faults come, one after the other: never two at once, so that a copy always covers the gap.
@@ -51,7 +54,7 @@ func TestRF03_FaultsCostNoClientAnything(t *testing.T) {
 	seed := number(t, "WEIR_SEED", uint64(time.Now().UnixNano()))
 	ordinary, p := uint64(50), gentle
 	p.returns = true
-	if isLong() {
+	if modes.IsLong() {
 		ordinary, p.writesPerSecond, p.watchersOfEach = 1000, 100, 9
 	}
 	n := int(number(t, "WEIR_FAULTS", ordinary))
@@ -72,7 +75,7 @@ func TestRF03_FaultsCostNoClientAnything(t *testing.T) {
 			t.Fatalf("fault %d, %s (%s): %v", i, one.name, what, err)
 		}
 		struck := time.Since(began)
-		eventually(t, fmt.Sprintf("the fleet is whole after fault %d, %s (%s)", i, one.name, what), settle, func() error {
+		wait.Eventually(t, fmt.Sprintf("the fleet is whole after fault %d, %s (%s)", i, one.name, what), settle, func() error {
 			return whole(t.Context(), fleet)
 		})
 		t.Logf("fault %d, %s (%s): struck for %.1f s, healed in %.1f s, %v", i, one.name, what, struck.Seconds(),
@@ -81,8 +84,8 @@ func TestRF03_FaultsCostNoClientAnything(t *testing.T) {
 			t.Errorf("fault %d, %s (%s): %d clients were told to list again", i, one.name, what, after-relists)
 		}
 	}
-	if isLong() && n >= 1000 {
-		eventually(t, "so many events are delivered", time.Hour, func() error {
+	if modes.IsLong() && n >= 1000 {
+		wait.Eventually(t, "so many events are delivered", time.Hour, func() error {
 			if count := l.delivered(); count < manyEvents {
 				return fmt.Errorf("%d of %d", count, manyEvents)
 			}

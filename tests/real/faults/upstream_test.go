@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir.dev/tests/real/cluster"
+	"weir.dev/tests/real/wait"
 )
 
 // readers are a fleet's connections to one apiserver.
@@ -27,7 +28,7 @@ func (i *incident) delayUpstream() (string, error) {
 	defer instance.Relay.Delay(0)
 	before := harmedReaders(instance)
 	instance.Relay.Delay(2 * late)
-	pause(i.ctx, slow)
+	wait.Pause(i.ctx, slow)
 	return instance.Name, i.seen(func(context.Context) error {
 		if harmedReaders(instance) == before {
 			return errors.New("not one byte of it was late")

@@ -11,6 +11,7 @@ import (
 	"weir.dev/tests/real/client"
 	"weir.dev/tests/real/cluster"
 	"weir.dev/tests/real/record"
+	"weir.dev/tests/real/wait"
 )
 
 // watcher is a client that holds one watch for ever: when its stream breaks it goes on from the last revision that it was
@@ -96,7 +97,7 @@ func (w *watcher) run(ctx context.Context) {
 		w.note(func(s *seen) { s.Latest = err })
 		if unreachable(err) {
 			attempt++
-			pause(ctx, retry)
+			wait.Pause(ctx, retry)
 		} else {
 			attempt = w.home
 		}
@@ -192,7 +193,7 @@ func (w *watcher) read(ctx context.Context, stream *client.Stream, initial bool)
 			w.told(event)
 		}
 		if w.slow && time.Now().After(resting) {
-			pause(ctx, rest)
+			wait.Pause(ctx, rest)
 			resting = time.Now().Add(burst)
 		}
 	}
@@ -242,14 +243,4 @@ func (w *watcher) take(p part, at uint64) {
 		return
 	}
 	w.pending = append(w.pending, p)
-}
-
-// pause waits, or not, when the context ends.
-func pause(ctx context.Context, length time.Duration) {
-	timer := time.NewTimer(length)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

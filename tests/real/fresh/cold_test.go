@@ -15,6 +15,8 @@ import (
 	"weir.dev/tests/real/audit"
 	"weir.dev/tests/real/client"
 	"weir.dev/tests/real/cluster"
+	"weir.dev/tests/real/modes"
+	"weir.dev/tests/real/wait"
 )
 
 // What each proxy passes through at once for want of a mirror, and the one list of a kind that would be no use to mirror.
@@ -53,7 +55,7 @@ func newcomers(t testing.TB) int {
 		}
 		return number
 	}
-	if isLong() {
+	if modes.IsLong() {
 		return manyNewcomers
 	}
 	return fewNewcomers
@@ -121,7 +123,7 @@ func rush(t *testing.T, weir *cluster.Weir, number int, role, mark string, end f
 		})
 	}
 	for c.in.Load() < int64(number) && ctx.Err() == nil && len(failed) == 0 {
-		pause(ctx, 50*time.Millisecond)
+		wait.Pause(ctx, 50*time.Millisecond)
 	}
 	end()
 	group.Wait()

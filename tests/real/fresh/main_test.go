@@ -16,6 +16,7 @@ import (
 
 	"weir.dev/tests/real/client"
 	"weir.dev/tests/real/cluster"
+	"weir.dev/tests/real/modes"
 )
 
 // form is one way to run weir.
@@ -47,13 +48,13 @@ func run(m *testing.M) int {
 	defer cancel()
 	began := time.Now()
 	var err error
-	if plane, err = cluster.Start(ctx, cluster.Options{Lagging: true, Plain: isPlain()}); err != nil {
+	if plane, err = cluster.Start(ctx, cluster.Options{Lagging: true, Plain: modes.IsPlain()}); err != nil {
 		fmt.Fprintln(os.Stderr, "start of the control plane:", err)
 		return 1
 	}
 	defer plane.Close()
 	forms = []*form{{"one process", topologies["one process"], plane.Weir}}
-	if !isPlain() {
+	if !modes.IsPlain() {
 		fleet, err := plane.StartAs(ctx, "fleet", topologies["processes"], nil)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "start of the fleet:", err)
@@ -62,7 +63,7 @@ func run(m *testing.M) int {
 		defer fleet.Kill()
 		forms = append(forms, &form{"processes", topologies["processes"], fleet})
 	}
-	fmt.Fprintf(os.Stderr, "control plane ready in %.1f s, plain=%v, logs in %s\n", time.Since(began).Seconds(), isPlain(), plane.Dir)
+	fmt.Fprintf(os.Stderr, "control plane ready in %.1f s, plain=%v, logs in %s\n", time.Since(began).Seconds(), modes.IsPlain(), plane.Dir)
 	go func() { // an interrupt ends the processes first; the tests then fail by themselves
 		<-ctx.Done()
 		plane.Close()
@@ -70,15 +71,10 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-func isPlain() bool { return os.Getenv("WEIR_PLAIN") != "" }
-
-// isLong asks for the long modes.
-func isLong() bool { return os.Getenv("WEIR_LONG") != "" }
-
 // judgesWeirItself leaves a test out that asks what only weir can be asked.
 func judgesWeirItself(t testing.TB) {
 	t.Helper()
-	if isPlain() {
+	if modes.IsPlain() {
 		t.Skip("an apiserver stands in weir's place")
 	}
 }

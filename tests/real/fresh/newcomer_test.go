@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"weir.dev/tests/real/client"
+	"weir.dev/tests/real/wait"
 )
 
 // newcomer is a client as controllers are: it reads the state, as a list or as a stream, and watches on from there. Told to
@@ -86,7 +87,7 @@ func (n *newcomer) open(ctx context.Context, query, what string) (*http.Response
 		return nil, fmt.Errorf("told to come again, not when: %w", err)
 	}
 	n.crush.toldLater.Add(1)
-	pause(ctx, time.Duration(seconds)*time.Second)
+	wait.Pause(ctx, time.Duration(seconds)*time.Second)
 	return nil, ctx.Err()
 }
 

@@ -27,10 +27,7 @@ var (
 
 // in is the collection in a namespace, or over all of them.
 func (k kind) in(namespace string) string {
-	if namespace == "" {
-		return k.root + "/" + k.plural
-	}
-	return fmt.Sprintf("%s/namespaces/%s/%s", k.root, namespace, k.plural)
+	return client.CollectionPath(k.root, namespace, k.plural)
 }
 
 // object is a new object, or a patch of one, with a label whose value tells versions apart.

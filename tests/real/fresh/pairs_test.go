@@ -12,6 +12,7 @@ import (
 	"weir.dev/tests/real/client"
 	"weir.dev/tests/real/cluster"
 	"weir.dev/tests/real/record"
+	"weir.dev/tests/real/wait"
 )
 
 // pairs is a namespace in which objects are made and deleted while weir's streams are held back.
@@ -81,7 +82,7 @@ func (p *pairs) readBehindTheStreams(t testing.TB) string {
 	p.watch(t, "watch from the list", record.Watched{After: list.RV()}, "resourceVersion=%d", list.RV())
 	p.watch(t, "stream", record.Watched{Initial: true}, "sendInitialEvents=true&resourceVersionMatch=NotOlderThan")
 	p.pair(t)
-	eventually(t, "bytes of a stream that had to wait", 10*time.Second, func() error {
+	wait.Eventually(t, "bytes of a stream that had to wait", 10*time.Second, func() error {
 		if p.holder.Held() == before {
 			return errors.New("none")
 		}
@@ -160,7 +161,7 @@ func tellPairs(t *testing.T, f *form, k kind) {
 func feedMoves(t testing.TB, p *pairs) {
 	t.Helper()
 	rv := mustWrite(t, http.MethodPatch, p.kind.in(p.space)+"/stays", p.kind.object("stays", p.rounds))
-	eventually(t, "the mirror", 30*time.Second, func() error {
+	wait.Eventually(t, "the mirror", 30*time.Second, func() error {
 		list, err := readList(context.Background(), p.reader, p.path("resourceVersion=0"))
 		if err == nil && list.RV() < rv {
 			err = fmt.Errorf("at %d", list.RV())

@@ -9,6 +9,7 @@ import (
 
 	"weir.dev/tests/real/audit"
 	"weir.dev/tests/real/client"
+	"weir.dev/tests/real/wait"
 )
 
 // The times of a quiet kind: how long nothing is written to it, and how often weir moves its mirror and tells its watches.
@@ -85,7 +86,7 @@ func writeElsewhere(t testing.TB, until time.Time) uint64 {
 	for turn := 1; time.Now().Before(until); turn++ {
 		rv := mustWrite(t, http.MethodPatch, gauges.in(space)+"/other", gauges.object("other", turn))
 		all = append(all, written{rv, time.Now()})
-		pause(t.Context(), time.Second)
+		wait.Pause(t.Context(), time.Second)
 	}
 	young := all[0]
 	for _, w := range all {

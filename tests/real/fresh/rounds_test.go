@@ -11,6 +11,7 @@ import (
 
 	"weir.dev/tests/real/audit"
 	"weir.dev/tests/real/client"
+	"weir.dev/tests/real/modes"
 )
 
 // rounds writes and asks, again and again: one write at upstream, and as soon as it is acknowledged readings at all places
@@ -85,7 +86,7 @@ func (r *rounds) assertFresh(t testing.TB) {
 
 // length is how many rounds a test makes that has n in an ordinary run.
 func length(n int) int {
-	if isLong() {
+	if modes.IsLong() {
 		return 10 * n
 	}
 	return n
@@ -101,7 +102,7 @@ func lanes(t testing.TB, seed uint64, kinds ...kind) []*lane {
 		all = append(all, l)
 		mirrorEverywhere(t, k, 0)
 	}
-	if !isPlain() {
+	if !modes.IsPlain() {
 		feedFromA(t, kinds...)
 	}
 	return all
@@ -139,7 +140,7 @@ func newSeed() uint64 { return uint64(time.Now().UnixNano()) }
 // TestCS01_BW03_AnswersHoldWhatWasAcknowledged writes to a busy kind and to two quiet ones while the instance behind the
 // feeds lags.
 func TestCS01_BW03_AnswersHoldWhatWasAcknowledged(t *testing.T) {
-	if !isLong() { // the longer one would not be over when connections are cut for the quiet kind
+	if !modes.IsLong() { // the longer one would not be over when connections are cut for the quiet kind
 		t.Parallel()
 	}
 	const quietRounds, busyRounds = 100, 200 // the quiet ones on each of two kinds
@@ -155,7 +156,7 @@ func TestCS01_BW03_AnswersHoldWhatWasAcknowledged(t *testing.T) {
 		})
 	})
 	others.assertBusy(t)
-	if !isPlain() {
+	if !modes.IsPlain() {
 		assertAskedOfA(t, since, configMaps, serviceAccounts, gauges)
 	}
 }

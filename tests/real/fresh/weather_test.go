@@ -6,6 +6,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"weir.dev/tests/real/modes"
+	"weir.dev/tests/real/wait"
 )
 
 // weather is what goes wrong with the apiserver that the feeds read from, again and again until the context ends.
@@ -27,7 +30,7 @@ func lagging(ctx context.Context, t testing.TB, random *rand.Rand) {
 	defer plane.A.Store.Delay(0)
 	for turn := 0; ctx.Err() == nil; turn++ {
 		plane.A.Store.Delay(between(random, leastLag, mostLag))
-		pause(ctx, 500*time.Millisecond)
+		wait.Pause(ctx, 500*time.Millisecond)
 		if turn%4 == 3 {
 			standStill(ctx, t, random)
 		}
@@ -38,7 +41,7 @@ func lagging(ctx context.Context, t testing.TB, random *rand.Rand) {
 func frozen(ctx context.Context, t testing.TB, random *rand.Rand) {
 	for ctx.Err() == nil {
 		standStill(ctx, t, random)
-		pause(ctx, between(random, leastStop, mostStop))
+		wait.Pause(ctx, between(random, leastStop, mostStop))
 	}
 }
 
@@ -46,7 +49,7 @@ func standStill(ctx context.Context, t testing.TB, random *rand.Rand) {
 	if err := plane.A.Process().Stop(); err != nil {
 		t.Error(err)
 	}
-	pause(ctx, between(random, leastStop, mostStop))
+	wait.Pause(ctx, between(random, leastStop, mostStop))
 	if err := plane.A.Process().Continue(); err != nil {
 		t.Error(err)
 	}
@@ -72,9 +75,9 @@ func balanced(ctx context.Context, t testing.TB, random *rand.Rand) {
 		}
 		plane.A.Relay.Pin(target.Address())
 		cut += plane.A.Relay.Cut()
-		pause(ctx, between(random, 300*time.Millisecond, time.Second))
+		wait.Pause(ctx, between(random, 300*time.Millisecond, time.Second))
 	}
-	if cut == 0 && !isPlain() {
+	if cut == 0 && !modes.IsPlain() {
 		t.Error("not one connection was moved")
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"weir.dev/tests/real/client"
 	"weir.dev/tests/real/cluster"
+	"weir.dev/tests/real/wait"
 )
 
 // TestUG06_FollowedLogs follows a log with kubectl: each line has come before the next is written, and the end of the
@@ -79,7 +80,7 @@ func TestUG06_AReaderWhoLeavesIsGoneUpstream(t *testing.T) {
 			t.Fatalf("%d followers, want one", n)
 		}
 		cancel()
-		eventually(t, fmt.Sprintf("no follower is left behind %q", last), patience, func() error {
+		wait.Eventually(t, fmt.Sprintf("no follower is left behind %q", last), patience, func() error {
 			if n := log.Followers(); n != 0 {
 				return fmt.Errorf("%d are left", n)
 			}
@@ -128,7 +129,7 @@ func TestUG07_StalledReadersHoldUpNoWrite(t *testing.T) {
 	for range readers {
 		stall(t, path+"/log?follow=true")
 	}
-	eventually(t, "all readers are connected", patience, func() error {
+	wait.Eventually(t, "all readers are connected", patience, func() error {
 		if n := log.Followers(); n != readers {
 			return fmt.Errorf("%d are", n)
 		}

@@ -18,6 +18,7 @@ import (
 
 	"weir.dev/tests/real/client"
 	"weir.dev/tests/real/cluster"
+	"weir.dev/tests/real/modes"
 )
 
 var (
@@ -45,7 +46,7 @@ func run(m *testing.M) int {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
 	var err error
-	if plane, err = cluster.Start(ctx, cluster.Options{Mirrors: []string{"configmaps"}, Plain: os.Getenv("WEIR_PLAIN") != ""}); err != nil {
+	if plane, err = cluster.Start(ctx, cluster.Options{Mirrors: []string{"configmaps"}, Plain: modes.IsPlain()}); err != nil {
 		fmt.Fprintln(os.Stderr, "start of the control plane:", err)
 		return 1
 	}
@@ -144,22 +145,4 @@ func (k kubectl) must(input string, words ...string) string {
 		k.t.Fatalf("kubectl %s: %v\n%s%s", strings.Join(words, " "), err, out, complaints)
 	}
 	return out
-}
-
-// eventually repeats an attempt until it succeeds or the limit has passed.
-func eventually(t testing.TB, what string, limit time.Duration, attempt func() error) {
-	t.Helper()
-	deadline := time.Now().Add(limit)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := attempt()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within %s: %v", what, limit, err)
-		}
-		<-tick.C
-	}
 }

@@ -18,14 +18,16 @@ import (
 	"testing"
 
 	"weir.dev/tests/real/audit"
+	"weir.dev/tests/real/modes"
+	"weir.dev/tests/real/wait"
 )
 
 // upstreamSaw demands that an apiserver has seen a subresource of a pod asked for with a verb: kubectl falls back from one way
 // of streaming to the other without a word.
 func upstreamSaw(t *testing.T, verb, path string) {
 	t.Helper()
-	log := audit.NewLog(map[string]string{"a": plane.A.Audit, "b": plane.B.Audit})
-	eventually(t, "the audit log has "+verb+" "+path, patience, func() error {
+	log := audit.NewLog(plane.A, plane.B)
+	wait.Eventually(t, "the audit log has "+verb+" "+path, patience, func() error {
 		entries, err := log.Select(audit.Filter{Verb: verb})
 		for _, entry := range entries {
 			if strings.HasPrefix(entry.URI, path+"?") || entry.URI == path {
@@ -124,7 +126,7 @@ func forwards(t *testing.T, k kubectl, name string) {
 
 // large is how many bytes are copied: more than all buffers on the way hold together.
 func large() int64 {
-	if os.Getenv("WEIR_LONG") != "" {
+	if modes.IsLong() {
 		return 2 << 30
 	}
 	return 64 << 20

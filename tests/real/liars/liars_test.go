@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"weir.dev/tests/real/cluster"
+	"weir.dev/tests/real/modes"
 )
 
 // noticedBy are the scenarios that must notice a lie.
@@ -24,7 +25,7 @@ var noticedBy = map[string]string{
 
 // TestEachLieIsNoticed starts a control plane for each lie, so it belongs to the long modes.
 func TestEachLieIsNoticed(t *testing.T) {
-	if os.Getenv("WEIR_LONG") == "" {
+	if !modes.IsLong() {
 		t.Skip("takes minutes; WEIR_LONG=1 runs it")
 	}
 	for lie := range cluster.Faults {

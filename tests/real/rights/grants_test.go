@@ -14,6 +14,7 @@ import (
 
 	"weir.dev/tests/real/client"
 	"weir.dev/tests/real/cluster"
+	"weir.dev/tests/real/wait"
 )
 
 const (
@@ -114,7 +115,7 @@ func settle(t testing.TB) {
 			t.Fatal(err)
 		}
 		for _, marked := range []*client.Client{direct(t, markerToken), through(t, markerToken)} {
-			eventually(t, "the authorizer knows "+name, 20*time.Second, func() error {
+			wait.Eventually(t, "the authorizer knows "+name, 20*time.Second, func() error {
 				answer, err := marked.Send(t.Context(), client.Request{Path: "/api/v1/namespaces/lock/configmaps/" + name})
 				if err == nil && answer.Status != http.StatusNotFound {
 					err = fmt.Errorf("%d", answer.Status)

@@ -16,6 +16,7 @@ import (
 	"weir.dev/tests/real/audit"
 	"weir.dev/tests/real/client"
 	"weir.dev/tests/real/cluster"
+	"weir.dev/tests/real/wait"
 )
 
 const (
@@ -64,11 +65,11 @@ func tokenIsRefused(t *testing.T, token, taken string) {
 		}
 		return nil
 	}
-	eventually(t, "upstream refuses the token", forgotten, func() error {
+	wait.Eventually(t, "upstream refuses the token", forgotten, func() error {
 		_ = weir.Must(t, request) // whoever asks all the time makes weir remember
 		return refused(upstream)
 	})
-	eventually(t, "weir refuses the token", remembered, func() error { return refused(weir) })
+	wait.Eventually(t, "weir refuses the token", remembered, func() error { return refused(weir) })
 	for range 20 {
 		want, got := upstream.Must(t, request), weir.Must(t, request)
 		if err := compare(got, want); err != nil {
@@ -130,7 +131,7 @@ func TestAU10_OwnTokenIsReadAgain(t *testing.T) {
 	if _, err := admin.Write(t.Context(), http.MethodDelete, oldSecret, nil); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "upstream refuses the old token", forgotten, func() error {
+	wait.Eventually(t, "upstream refuses the old token", forgotten, func() error {
 		if answer := old.Must(t, client.Request{Path: "/api"}); answer.Status != http.StatusUnauthorized {
 			return fmt.Errorf("%d", answer.Status)
 		}
@@ -161,9 +162,9 @@ func TestAU10_OwnTokenIsReadAgain(t *testing.T) {
 // onlyWatched demands that a weir read one collection since then by going on with its watch.
 func onlyWatched(t *testing.T, name string, since time.Time) {
 	t.Helper()
-	log := audit.NewLog(map[string]string{plane.A.Name: plane.A.Audit})
+	log := audit.NewLog(plane.A)
 	counts := map[string]int{}
-	eventually(t, "weir's watch is in the log", 10*time.Second, func() error {
+	wait.Eventually(t, "weir's watch is in the log", 10*time.Second, func() error {
 		clear(counts)
 		found, err := log.Requests(audit.Filter{User: name, Resource: "configmaps", Since: since})
 		for _, e := range audit.From(found, audit.Feed) {

@@ -18,6 +18,7 @@ import (
 
 	"weir.dev/tests/real/client"
 	"weir.dev/tests/real/cluster"
+	"weir.dev/tests/real/modes"
 )
 
 // plane is the control plane of this run.
@@ -72,7 +73,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer plane.Close()
-	fmt.Fprintf(os.Stderr, "control plane ready in %.1f s, plain=%v, logs in %s\n", time.Since(began).Seconds(), isPlain(), plane.Dir)
+	fmt.Fprintf(os.Stderr, "control plane ready in %.1f s, plain=%v, logs in %s\n", time.Since(began).Seconds(), modes.IsPlain(), plane.Dir)
 	go func() { // an interrupt ends the processes first; the tests then fail by themselves
 		<-ctx.Done()
 		plane.Close()
@@ -87,16 +88,11 @@ func start(ctx context.Context, dir string) error {
 	}
 	var err error
 	plane, err = cluster.Start(ctx, cluster.Options{
-		Mirrors: mirrors, Lone: true, Plain: isPlain(), Callers: tokens(),
+		Mirrors: mirrors, Lone: true, Plain: modes.IsPlain(), Callers: tokens(),
 		Authorization: fmt.Sprintf(authorization, kubeconfig),
 	})
 	return err
 }
-
-func isPlain() bool { return os.Getenv("WEIR_PLAIN") != "" }
-
-// isLong asks for the long modes.
-func isLong() bool { return os.Getenv("WEIR_LONG") != "" }
 
 // direct is a client of upstream itself.
 func direct(t testing.TB, token string) *client.Client {
@@ -110,22 +106,4 @@ func through(t testing.TB, token string) *client.Client {
 	c := client.New(plane.Weir.Endpoint(0), token, "rights-through/"+t.Name())
 	t.Cleanup(c.Close)
 	return c
-}
-
-// eventually repeats an attempt until it succeeds or the limit has passed.
-func eventually(t testing.TB, what string, limit time.Duration, attempt func() error) {
-	t.Helper()
-	deadline := time.Now().Add(limit)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := attempt()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within %s: %v", what, limit, err)
-		}
-		<-tick.C
-	}
 }

@@ -1,9 +1,10 @@
 package rights
 
 import (
-	"fmt"
 	"net/http"
 	"net/url"
+
+	"weir.dev/tests/real/client"
 )
 
 // teller is who has to answer a question of somebody who may ask it.
@@ -46,18 +47,12 @@ var collections = []collection{
 
 // in is the collection in a namespace, or over all.
 func (c collection) in(space string) string {
-	if space == "" {
-		return c.root + "/" + c.plural
-	}
-	return fmt.Sprintf("%s/namespaces/%s/%s", c.root, space, c.plural)
+	return client.CollectionPath(c.root, space, c.plural)
 }
 
 // old is the path of watches before there was a parameter.
 func (c collection) old(space string) string {
-	if space == "" {
-		return c.root + "/watch/" + c.plural
-	}
-	return fmt.Sprintf("%s/watch/namespaces/%s/%s", c.root, space, c.plural)
+	return client.CollectionPath(c.root+"/watch", space, c.plural)
 }
 
 const (

@@ -14,6 +14,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"weir.dev/tests/real/cluster"
+	"weir.dev/tests/real/modes"
 )
 
 // seed is that of everything random here; WEIR_SEED repeats a run.
@@ -31,7 +32,7 @@ const perCaller = 8
 
 // randomCallers is how many there are.
 func randomCallers() int {
-	if isLong() {
+	if modes.IsLong() {
 		return 20_000 / perCaller
 	}
 	return 2_000 / perCaller

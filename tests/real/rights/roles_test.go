@@ -18,6 +18,7 @@ import (
 	"weir.dev/tests/real/client"
 	"weir.dev/tests/real/cluster"
 	"weir.dev/tests/real/roles"
+	"weir.dev/tests/real/wait"
 )
 
 // mirroredByRole are kinds that differ in what weir has to ask before it reads them.
@@ -123,7 +124,7 @@ func failsWithout(t *testing.T, number int, right roles.Right) {
 	// A mirror that was listed is ready for a moment; without its watch it begins again and again.
 	wanted := map[bool]int{true: 2, false: 1}[right.Verb == "watch"]
 	const soon = 40 * time.Second
-	eventually(t, "weir is refused "+right.String(), soon, func() error {
+	wait.Eventually(t, "weir is refused "+right.String(), soon, func() error {
 		refused := 0
 		for _, e := range asked(t, number) {
 			if e.ResponseStatus.Code == http.StatusForbidden && isAbout(e, right) {
@@ -157,7 +158,7 @@ func isAbout(e audit.Entry, right roles.Right) bool {
 	return e.Verb == right.Verb && ref.APIGroup == right.Group && ref.Resource == right.Resource && (right.Name == "" || right.Name == ref.Name)
 }
 
-var shardLog = sync.OnceValue(func() *audit.Log { return audit.NewLog(map[string]string{plane.A.Name: plane.A.Audit}) })
+var shardLog = sync.OnceValue(func() *audit.Log { return audit.NewLog(plane.A) })
 
 // asked are the answered requests of an identity.
 func asked(t *testing.T, number int) []audit.Entry {
@@ -179,7 +180,7 @@ func withoutDiscovery(t *testing.T) {
 	}
 	kept.ObjectMeta = metav1.ObjectMeta{Name: name}
 	until := func(status int) {
-		eventually(t, fmt.Sprint("discovery is answered with ", status), 20*time.Second, func() error {
+		wait.Eventually(t, fmt.Sprint("discovery is answered with ", status), 20*time.Second, func() error {
 			answer, err := nobody.Send(context.Background(), client.Request{Path: "/apis"})
 			if err == nil && answer.Status != status {
 				err = fmt.Errorf("%d", answer.Status)

@@ -11,6 +11,7 @@ import (
 
 	"weir.dev/tests/real/client"
 	"weir.dev/tests/real/cluster"
+	"weir.dev/tests/real/wait"
 )
 
 // ofTheMoment are the fields of an audit event that no two requests share.
@@ -39,7 +40,7 @@ func TestAuditEventsOfAMirrorAreThoseOfUpstream(t *testing.T) {
 			}
 		}
 		var ours, theirs []map[string]any
-		eventually(t, "the events of "+path, 20*time.Second, func() (err error) {
+		wait.Eventually(t, "the events of "+path, 20*time.Second, func() (err error) {
 			if ours, err = eventsOf(plane.Weir.Audit, mark); err != nil {
 				return err
 			}

@@ -1,18 +1,15 @@
 package suite
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"weir.dev/tests/real/audit"
 	"weir.dev/tests/real/client"
-	"weir.dev/tests/real/cluster"
 )
 
 var serial atomic.Int64
@@ -114,13 +111,7 @@ func watchMirrored(t testing.TB, c *client.Client, path string) *client.Stream {
 }
 
 // auditLog is the log of all apiservers of the run.
-var auditLog = sync.OnceValue(func() *audit.Log {
-	files := map[string]string{}
-	for _, instance := range plane.Instances {
-		files[instance.Name] = instance.Audit
-	}
-	return audit.NewLog(files)
-})
+var auditLog = sync.OnceValue(func() *audit.Log { return audit.NewLog(plane.Instances...) })
 
 // assertUnseen demands that upstream never saw a user agent.
 func assertUnseen(t testing.TB, agent string) {
@@ -137,50 +128,10 @@ func assertUnseen(t testing.TB, agent string) {
 // requests reads the audit logs after everything that was answered so far is in them.
 func requests(t testing.TB, filter audit.Filter) []audit.Entry {
 	t.Helper()
-	fence(t)
+	auditLog().Fence(t, agent(t, "fence"))
 	found, err := auditLog().Requests(filter)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return found
-}
-
-// fence waits until a request of its own is in the log of every instance.
-func fence(t testing.TB) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	mark := agent(t, "fence")
-	for _, instance := range plane.Instances {
-		c := client.New(instance.Direct(), cluster.AdminToken, mark)
-		if _, err := c.Send(ctx, client.Request{Path: "/version"}); err != nil {
-			t.Fatalf("fence at %s: %v", instance.Name, err)
-		}
-		c.Close()
-		eventually(t, "the fence in the log of "+instance.Name, 10*time.Second, func() error {
-			found, err := auditLog().Select(audit.Filter{AgentPrefix: mark, Instance: instance.Name})
-			if err == nil && len(found) == 0 {
-				err = fmt.Errorf("not there")
-			}
-			return err
-		})
-	}
-}
-
-// eventually repeats an attempt until it succeeds or the limit has passed.
-func eventually(t testing.TB, what string, limit time.Duration, attempt func() error) {
-	t.Helper()
-	deadline := time.Now().Add(limit)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := attempt()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within %s: %v", what, limit, err)
-		}
-		<-tick.C
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"weir.dev/tests/real/audit"
 	"weir.dev/tests/real/client"
 	"weir.dev/tests/real/cluster"
+	"weir.dev/tests/real/wait"
 )
 
 const whoPath = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
@@ -103,7 +104,7 @@ func TestAU13_MirrorsAnswerCallersWithCertificates(t *testing.T) {
 	revision := write(t, direct(t, cluster.AdminToken), http.MethodPost, configMaps.in(space),
 		[]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"first"}}`))
 	path := configMaps.in(space)
-	eventually(t, "the mirror has the object", 5*time.Second, func() error {
+	wait.Eventually(t, "the mirror has the object", 5*time.Second, func() error {
 		answer := admin.weir.Get(t, path+"?resourceVersion=0")
 		assertMirror(t, path, answer.Header)
 		if len(parseList(t, answer.Body).Items) == 0 {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir.dev/tests/real/client"
+	"weir.dev/tests/real/modes"
 )
 
 const (
@@ -36,7 +37,7 @@ func newChurn(t testing.TB, w *wave) *churn {
 
 // length is how long the writing goes on.
 func (c *churn) length() time.Duration {
-	if isLong() {
+	if modes.IsLong() {
 		return 3 * time.Minute
 	}
 	return 20 * time.Second

@@ -22,6 +22,7 @@ import (
 
 	"weir.dev/tests/real/client"
 	"weir.dev/tests/real/cluster"
+	"weir.dev/tests/real/wait"
 )
 
 // asShipped is a client configuration with nothing decided: what programs have that are pointed at weir.
@@ -67,7 +68,7 @@ func TestBW03_InformersAsShipped(t *testing.T) {
 	}
 	for name, informer := range stores {
 		go informer.RunWithContext(t.Context())
-		eventually(t, name+" has its first state", time.Minute, func() error {
+		wait.Eventually(t, name+" has its first state", time.Minute, func() error {
 			if !informer.HasSynced() || client.RV(informer.LastSyncResourceVersion()) < before {
 				return fmt.Errorf("at %q", informer.LastSyncResourceVersion())
 			}
@@ -79,7 +80,7 @@ func TestBW03_InformersAsShipped(t *testing.T) {
 	}
 	last := shuffle(t, direct(t, cluster.AdminToken), configMaps, space)
 	for name, informer := range stores {
-		eventually(t, name+" has the last change", patience, func() error {
+		wait.Eventually(t, name+" has the last change", patience, func() error {
 			held, exists, err := informer.GetStore().GetByKey(space + "/z")
 			if err != nil || !exists || client.RV(held.(metav1.Object).GetResourceVersion()) != last {
 				return fmt.Errorf("exists: %v, %v", exists, err)

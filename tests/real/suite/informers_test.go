@@ -23,6 +23,7 @@ import (
 	"weir.dev/tests/real/client"
 	"weir.dev/tests/real/cluster"
 	"weir.dev/tests/real/record"
+	"weir.dev/tests/real/wait"
 )
 
 // start is how an informer gets its first state.
@@ -165,7 +166,7 @@ func (w *wave) run(t testing.TB) {
 		go in.shared.RunWithContext(ctx)
 	}
 	for _, in := range w.informers {
-		eventually(t, in.name+" has its first state", time.Minute, func() error {
+		wait.Eventually(t, in.name+" has its first state", time.Minute, func() error {
 			if !in.shared.HasSynced() {
 				return fmt.Errorf("last exchange %s", in.lastExchange())
 			}
@@ -251,7 +252,7 @@ func (in *informer) judge(t *testing.T, truth *record.History, last uint64, labe
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, in.name+" equals upstream", time.Minute, func() error { return in.compareStore(want) })
+	wait.Eventually(t, in.name+" equals upstream", time.Minute, func() error { return in.compareStore(want) })
 	lists := 0
 	for _, e := range in.tap.Exchanges() {
 		if e.Status != http.StatusOK {

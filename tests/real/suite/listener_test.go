@@ -11,6 +11,7 @@ import (
 
 	"weir.dev/tests/real/client"
 	"weir.dev/tests/real/cluster"
+	"weir.dev/tests/real/wait"
 )
 
 // serialOf is the number of the certificate that a new connection is shown.
@@ -60,14 +61,14 @@ func TestANewCertificateIsForNewConnectionsAndOpenWatchesGoOn(t *testing.T) {
 		}
 		return nil
 	}
-	eventually(t, "the key that does not fit is noticed", 30*time.Second, warned)
+	wait.Eventually(t, "the key that does not fit is noticed", 30*time.Second, warned)
 	if still := serialOf(t, at); still != first {
 		t.Errorf("the certificate is %s after a key that does not fit, it was %s", still, first)
 	}
 	if err := plane.Reissue(name); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the new certificate is shown", 30*time.Second, func() error {
+	wait.Eventually(t, "the new certificate is shown", 30*time.Second, func() error {
 		if serialOf(t, at) == first {
 			return fmt.Errorf("still the old one")
 		}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"weir.dev/tests/real/cluster"
+	"weir.dev/tests/real/modes"
 )
 
 // plane is the control plane of this run.
@@ -65,7 +66,7 @@ func run(m *testing.M) int {
 	began := time.Now()
 	var err error
 	plane, err = cluster.Start(ctx, cluster.Options{
-		Mirrors: mirrors, Topology: topology(), Gated: true, Plain: isPlain(), Fault: os.Getenv("WEIR_FAULT"),
+		Mirrors: mirrors, Topology: topology(), Gated: true, Plain: modes.IsPlain(), Fault: os.Getenv("WEIR_FAULT"),
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "start of the control plane:", err)
@@ -73,7 +74,7 @@ func run(m *testing.M) int {
 	}
 	defer plane.Close()
 	fmt.Fprintf(os.Stderr, "control plane ready in %.1f s, plain=%v, %d processes, logs in %s\n",
-		time.Since(began).Seconds(), isPlain(), max(1, topology().Processes()), plane.Dir)
+		time.Since(began).Seconds(), modes.IsPlain(), max(1, topology().Processes()), plane.Dir)
 	go func() { // an interrupt ends the processes first; the tests then fail by themselves
 		<-ctx.Done()
 		plane.Close()
@@ -82,8 +83,3 @@ func run(m *testing.M) int {
 }
 
 func topology() cluster.Topology { return topologies[os.Getenv("WEIR_TOPOLOGY")] }
-
-func isPlain() bool { return os.Getenv("WEIR_PLAIN") != "" }
-
-// isLong asks for the long modes.
-func isLong() bool { return os.Getenv("WEIR_LONG") != "" }

@@ -9,6 +9,7 @@ import (
 
 	"weir.dev/tests/real/client"
 	"weir.dev/tests/real/cluster"
+	"weir.dev/tests/real/wait"
 )
 
 // kind is a namespaced kind that tests write: one that is built in and one that is not behave differently.
@@ -27,10 +28,7 @@ var (
 
 // in is the collection in a namespace, or over all of them.
 func (k kind) in(namespace string) string {
-	if namespace == "" {
-		return k.root + "/" + k.plural
-	}
-	return fmt.Sprintf("%s/namespaces/%s/%s", k.root, namespace, k.plural)
+	return client.CollectionPath(k.root, namespace, k.plural)
 }
 
 // object is a new object; its labels are given as JSON pairs.
@@ -70,7 +68,7 @@ func awaitMirror(t testing.TB, c *client.Client, path string, rv uint64) client.
 	if strings.Contains(path, "?") {
 		separator = "&"
 	}
-	eventually(t, fmt.Sprintf("%s at %d", path, rv), 10*time.Second, func() error {
+	wait.Eventually(t, fmt.Sprintf("%s at %d", path, rv), 10*time.Second, func() error {
 		var err error
 		list, err = client.ParseList(getMirrored(t, c, path+separator+"resourceVersion=0").Body)
 		if err == nil && list.RV() < rv {

@@ -11,6 +11,7 @@ import (
 	"weir.dev/tests/real/audit"
 	"weir.dev/tests/real/client"
 	"weir.dev/tests/real/cluster"
+	"weir.dev/tests/real/wait"
 )
 
 // TestPF04_WritesReachUpstreamAsTheyAre sends every kind of write through weir and compares the answer with what upstream
@@ -262,7 +263,7 @@ func TestRL04_NewKindIsServedAtOnce(t *testing.T) {
 	}
 	write(t, upstream, http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body)
 	for _, c := range []*client.Client{upstream, weir} { // weir second: then it has two seconds
-		eventually(t, c.Endpoint.Name+" serves the new kind", 10*time.Second, func() error {
+		wait.Eventually(t, c.Endpoint.Name+" serves the new kind", 10*time.Second, func() error {
 			answer, err := c.Send(t.Context(), client.Request{Path: "/apis/metering.weir.test/v1/fresh"})
 			if err == nil && answer.Status != http.StatusOK {
 				err = fmt.Errorf("%d", answer.Status)

@@ -11,6 +11,8 @@ import (
 
 	"weir.dev/tests/real/client"
 	"weir.dev/tests/real/cluster"
+	"weir.dev/tests/real/modes"
+	"weir.dev/tests/real/wait"
 )
 
 // lostWrites is how many changes the disaster forgets; the new history needs as many to reach the old revisions again.
@@ -30,7 +32,7 @@ type disaster struct {
 // TestCS05_RestoredBackupEndsTheOldHistory writes, puts an older copy of the data back, and demands that weir ends every
 // watch with 410 and serves the new history only, even after that has passed the old one's revisions.
 func TestCS05_RestoredBackupEndsTheOldHistory(t *testing.T) {
-	plain := isPlain()
+	plain := modes.IsPlain()
 	own, err := cluster.Start(t.Context(), cluster.Options{
 		Mirrors: []string{"configmaps", "gauges.metering.weir.test"}, Topology: topology(), Plain: plain, Backup: true,
 	})
@@ -105,7 +107,7 @@ func (d *disaster) assertNewHistory() {
 	for _, k := range bothKinds {
 		path := k.in("lock")
 		now := parseList(d.t, d.upstream.Get(d.t, path).Body)
-		eventually(d.t, k.plural+" of the new history from weir", detection, func() error {
+		wait.Eventually(d.t, k.plural+" of the new history from weir", detection, func() error {
 			answer, err := d.weir.Send(d.t.Context(), client.Request{Path: path + "?resourceVersion=0"})
 			if err != nil {
 				return err
@@ -143,7 +145,7 @@ func (d *disaster) assertOldRevisionRefused(old uint64) {
 func awaitMirrorOf(t testing.TB, plain bool, c *client.Client, path string, rv uint64) client.List {
 	t.Helper()
 	var list client.List
-	eventually(t, path, patience, func() error {
+	wait.Eventually(t, path, patience, func() error {
 		answer := c.Get(t, path+"?resourceVersion=0")
 		if !plain && !client.FromMirror(answer.Header) {
 			return fmt.Errorf("%s is %q", client.AnsweredBy, answer.Header.Get(client.AnsweredBy))

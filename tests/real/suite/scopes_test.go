@@ -10,6 +10,7 @@ import (
 	"weir.dev/tests/real/client"
 	"weir.dev/tests/real/cluster"
 	"weir.dev/tests/real/record"
+	"weir.dev/tests/real/wait"
 )
 
 // TestSE03_FieldSelectorOfACustomResource follows a field that a definition made selectable.
@@ -129,7 +130,7 @@ func TestRL08_DiscoveryKeepsItsTags(t *testing.T) {
 		{Path: "/openapi/v2"}, {Path: "/openapi/v3/api/v1"},
 	} {
 		// What it describes may change meanwhile, and two apiservers may describe it differently for a moment.
-		eventually(t, r.Path+" is not sent twice", 20*time.Second, func() error {
+		wait.Eventually(t, r.Path+" is not sent twice", 20*time.Second, func() error {
 			first := weir.Must(t, r)
 			again := client.Request{Path: r.Path, Header: http.Header{"If-None-Match": {first.Header.Get("Etag")}}}
 			if accept := r.Header.Get("Accept"); accept != "" {

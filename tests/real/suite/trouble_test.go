@@ -12,6 +12,7 @@ import (
 	"weir.dev/tests/real/audit"
 	"weir.dev/tests/real/client"
 	"weir.dev/tests/real/cluster"
+	"weir.dev/tests/real/modes"
 	"weir.dev/tests/real/record"
 )
 
@@ -176,7 +177,7 @@ func TestCS07_RevisionAheadOfWeirIsWaitedFor(t *testing.T) {
 // TestCT04_SilentApiserverIsLeft freezes the instance that all feeds read from: nothing is cut, nothing is said. The
 // bound is that of a client that pings a silent connection after 30 s and waits 15 s for the answer.
 func TestCT04_SilentApiserverIsLeft(t *testing.T) {
-	if !isLong() {
+	if !modes.IsLong() {
 		t.Skip("takes a minute; WEIR_LONG=1 runs it")
 	}
 	all := followBoth(t)
