@@ -9,6 +9,7 @@ mod metadata;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{HeaderValue, header::CONTENT_TYPE};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -38,6 +39,9 @@ const METADATA: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMeta
 
 /// The same in JSON.
 const METADATA_IN_JSON: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+
+/// How long a body may take. What is asked about is small, so one that takes longer has stalled, and with it perhaps the connection.
+const BODY_LIMIT: Duration = Duration::from_secs(30);
 
 /// The longest list in protobuf: it is read in one piece. One in JSON is read item by item, however long it is.
 const MAX_PROTOBUF_BYTES: usize = 16 << 20;
@@ -90,13 +94,18 @@ pub async fn read(
     let fault = |source| RequestError::Body { path: path.clone(), source };
     let response = request::get_as(connection, &path, detail.accept()).await?;
     if response.headers().get(CONTENT_TYPE).is_some_and(is_protobuf) {
-        if let Some(content) = read_protobuf(response.into_body()).await.map_err(fault)? {
+        if let Some(content) = within(read_protobuf(response.into_body())).await.map_err(fault)? {
             return Ok(content);
         }
         let response = request::get_as(connection, &path, METADATA_IN_JSON).await?;
-        return read_json(response.into_body(), detail).await.map_err(fault);
+        return within(read_json(response.into_body(), detail)).await.map_err(fault);
     }
-    read_json(response.into_body(), detail).await.map_err(fault)
+    within(read_json(response.into_body(), detail)).await.map_err(fault)
+}
+
+/// Nobody is asked for the scope again before.
+async fn within<T>(read: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+    tokio::time::timeout(BODY_LIMIT, read).await.unwrap_or_else(|_| Err("it took too long".into()))
 }
 
 fn is_protobuf(content_type: &HeaderValue) -> bool {

@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"weir.dev/tests/real/audit"
 	"weir.dev/tests/real/client"
 	"weir.dev/tests/real/cluster"
+	"weir.dev/tests/real/wait"
 )
 
 // ticksFile has objects for ticks and the right to write them.
@@ -74,12 +76,12 @@ func awaitRight(t *testing.T, p *plane, kind string) {
 		out, _ := p.kubectl("", "auth", "can-i", verb, what, "--namespace", namespace, "--as", account(t))
 		return strings.TrimSpace(out) == "yes"
 	}
-	const limit = 20 * time.Second
-	for deadline := time.Now().Add(limit); !may("patch", kind+"/weir-tick"); time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("the shards may not patch %s/weir-tick", kind)
+	wait.Eventually(t, "the right of the shards to patch "+kind+"/weir-tick", 20*time.Second, func() error {
+		if !may("patch", kind+"/weir-tick") {
+			return errors.New("not yet")
 		}
-	}
+		return nil
+	})
 	for _, verb := range []string{"get", "update", "delete", "create"} {
 		if may(verb, kind+"/weir-tick") {
 			t.Errorf("the shards may %s %s/weir-tick", verb, kind)
