@@ -204,7 +204,7 @@ impl Passthrough {
     fn outgoing(&self, mut request: Request<RequestBody>) -> (Request<RequestBody>, Option<Arc<RemoteUser>>) {
         let version = request.version();
         headers::remove_hop_by_hop(request.headers_mut());
-        headers::remove_foreign_identity(request.headers_mut());
+        self.upstream.remove_claims(request.headers_mut());
         // The client has been told to go on by the time its body is read here.
         request.headers_mut().remove(header::EXPECT);
         self.via.mark(version, request.headers_mut());

@@ -13,6 +13,8 @@ mod subject_review;
 #[cfg(test)]
 mod tests;
 
+use std::sync::LazyLock;
+
 use http::{HeaderMap, Request, Response};
 
 pub(crate) use self::pair::FrontProxy;
@@ -96,6 +98,12 @@ impl Upstream {
     ) -> Result<Response<ForwardedBody>, ForwardError> {
         self.name(user, request.headers_mut())?;
         self.upgrade_over(Whose::Front, request, affinity).await
+    }
+
+    /// Takes away what a client says of itself that only a front proxy may say, under whatever names upstream reads it.
+    pub fn remove_claims(&self, headers: &mut HeaderMap) {
+        static USUAL: LazyLock<RequestHeaders> = LazyLock::new(RequestHeaders::default);
+        self.access().front().map_or(&*USUAL, FrontProxy::headers).remove_claims(headers);
     }
 
     fn name(&self, user: &RemoteUser, headers: &mut HeaderMap) -> Result<(), ForwardError> {

@@ -65,18 +65,6 @@ fn says_who_asks(name: &HeaderName) -> bool {
     *name == header::AUTHORIZATION || name.as_str().starts_with("impersonate-")
 }
 
-/// Removes what only a front proxy may say, in every spelling that some server takes for the same.
-pub(super) fn remove_foreign_identity(headers: &mut HeaderMap) {
-    let claims: Vec<HeaderName> = headers.keys().filter(|name| is_identity(name.as_str())).cloned().collect();
-    for name in claims {
-        headers.remove(name);
-    }
-}
-
-fn is_identity(name: &str) -> bool {
-    name.replace(['_', '.'], "-").starts_with("x-remote-")
-}
-
 /// Whether the client asks to turn its connection into a protocol that upstream speaks. HTTP/2 has no such thing, and any
 /// other wish is one that a server may overlook.
 pub(crate) fn asks_for_upgrade(parts: &Parts) -> bool {
@@ -113,6 +101,8 @@ fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item =
 
 #[cfg(test)]
 mod tests {
+    use weir_upstream::RequestHeaders;
+
     use super::*;
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
@@ -191,7 +181,7 @@ mod tests {
             ("impersonate-user", "jane"),
             ("authorization", "Bearer x"),
         ]);
-        remove_foreign_identity(&mut given);
+        RequestHeaders::default().remove_claims(&mut given);
         assert_eq!(lines(&given), ["authorization: Bearer x", "impersonate-user: jane", "x-remote: kept"]);
     }
 

@@ -61,12 +61,12 @@ impl RequestHeaders {
     }
 
     fn is_claim(&self, name: &HeaderName) -> bool {
-        let name = spelling(name);
-        let mut whole = self.user.iter().chain(&self.group).chain(&self.uid);
-        let mut prefixes = self.extra_prefix.iter();
-        name.starts_with(USUAL)
-            || whole.any(|claim| spelling(claim) == name)
-            || prefixes.any(|prefix| name.starts_with(&spelling(prefix)))
+        let name = name.as_str();
+        let mut whole = self.user.iter().chain(&self.group).chain(&self.uid).map(HeaderName::as_str);
+        let mut prefixes = self.extra_prefix.iter().map(HeaderName::as_str);
+        begins_with(name, USUAL)
+            || whole.any(|claim| claim.len() == name.len() && begins_with(name, claim))
+            || prefixes.any(|prefix| begins_with(name, prefix))
     }
 
     /// Whether a request says whose it is.
@@ -76,8 +76,11 @@ impl RequestHeaders {
     }
 }
 
-fn spelling(name: &HeaderName) -> String {
-    name.as_str().replace(['_', '.'], "-")
+/// Whether a name begins with another one, in whatever spelling.
+fn begins_with(name: &str, prefix: &str) -> bool {
+    let spelled = |byte| if matches!(byte, b'_' | b'.') { b'-' } else { byte };
+    name.len() >= prefix.len()
+        && name.bytes().map(spelled).zip(prefix.bytes().map(spelled)).all(|(a, b)| a == b)
 }
 
 // === impl RemoteUser ===
